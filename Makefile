@@ -1,0 +1,42 @@
+# Every target prints what it runs; `make` alone lists them. Only Go is needed for demo, test, lint, bench and fuzz-smoke.
+GO       ?= go
+SCENARIO ?= all
+# Checks of docs/model that take a minute or two together; MODEL=. runs all of them (about five minutes).
+MODEL    ?= ^(T-|C-|M-|S-reach|S1S5-release|S1S5-old|S1S5-checkpoint$$|S3S4-live)
+FUZZTIME ?= 6
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint bench fuzz-smoke model interop-smoke interop
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## compile every package and the program into .bin/
+	$(GO) build ./...
+	$(GO) build -o .bin/shardwarden ./cmd/shardwarden
+
+demo: ## 20,000 records through splits, a merge and a zombie worker, checked; under a minute
+	$(GO) run ./cmd/shardwarden demo
+
+test: ## all tests under the race detector (limit 9 minutes for a package)
+	$(GO) test -race -timeout 9m ./...
+	@if [ -f bench/go.mod ]; then echo "$(GO) -C bench vet ./..." && $(GO) -C bench vet ./...; fi
+
+lint: ## go vet, golangci-lint, gofmt, go mod tidy, go fix, and the rules of the tree
+	GO="$(GO)" tools/lint
+
+bench: ## benchmarks of the library, and those of bench/ that need no peer
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+	@if [ -f bench/go.mod ]; then echo "$(GO) -C bench test -run '^$$' -bench . -benchmem ./..." && $(GO) -C bench test -run '^$$' -bench . -benchmem ./...; fi
+
+fuzz-smoke: ## each fuzz target for FUZZTIME seconds (6), at most 4 minutes together
+	GO="$(GO)" FUZZTIME=$(FUZZTIME) tools/fuzz-smoke
+
+model: ## check the protocol models with Spin: the quick ones, or MODEL=PATTERN (MODEL=. for all)
+	docs/model/run.sh '$(MODEL)'
+
+interop-smoke: ## 2,000 records on emulators others wrote, one split, one kill -9; boto3, Java and probe2 on ours
+	$(GO) run ./interop smoke
+
+interop: ## the whole matrix on other people's emulators, or SCENARIO=name; adds to docs/interop.md
+	$(GO) run ./interop run $(SCENARIO)
