@@ -1,0 +1,124 @@
+package kinesis
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	sdk "github.com/aws/aws-sdk-go-v2/service/kinesis"
+)
+
+// What the service allows (service-sizes-and-limits in its developer guide): 5 reads and 2 MB a second and shard, 10,000 records a read.
+const (
+	maxRecordsPerRead  = 10_000
+	readBytesPerSecond = 2_000_000
+	fastestPoll        = 200 * time.Millisecond
+)
+
+// settings are what options change; the defaults stand in newSettings alone.
+type settings struct {
+	endpoint      string
+	pollEvery     time.Duration
+	pollBehind    time.Duration
+	maxRecords    int
+	pageBytes     int
+	patience      time.Duration
+	timeout       time.Duration
+	http          aws.HTTPClient
+	clientOptions []func(*sdk.Options)
+	log           *slog.Logger
+}
+
+func newSettings(opts []Option) settings {
+	s := settings{
+		pollEvery:  time.Second,
+		pollBehind: fastestPoll,
+		maxRecords: maxRecordsPerRead,
+		pageBytes:  512 << 10,
+		patience:   20 * time.Second,
+		timeout:    30 * time.Second,
+		log:        slog.New(slog.DiscardHandler),
+	}
+	for _, o := range opts {
+		o(&s)
+	}
+	return s
+}
+
+// Option changes how a [Source] works. A value that makes no sense is reported by the first call to the source, before anything is sent.
+type Option func(*settings)
+
+// Endpoint sends all calls to a URL instead of the service's: an emulator, a proxy, a VPC endpoint. Without it the aws.Config decides, which
+// LoadDefaultConfig fills from AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_KINESIS.
+func Endpoint(url string) Option { return func(s *settings) { s.endpoint = url } }
+
+// PollEvery is the time between two reads of a shard that is caught up. Default 1 s, which leaves four fifths of the shard's reads to other
+// applications. It must not be below [PollBehind].
+func PollEvery(d time.Duration) Option { return func(s *settings) { s.pollEvery = d } }
+
+// PollBehind is the time between two reads of a shard that is behind. Default 200 ms: five a second, all that the service gives a shard. Use
+// a longer one where several applications poll the stream. A shorter one is throttled by the service.
+func PollBehind(d time.Duration) Option { return func(s *settings) { s.pollBehind = d } }
+
+// MaxRecords bounds the records of one read, 1 to 10,000, the default. See [PageBytes].
+func MaxRecords(n int) Option { return func(s *settings) { s.maxRecords = n } }
+
+// PageBytes is the size aimed at for one read, in bytes of records, since memory goes with it: the number of records asked for follows their
+// average size. Default 512 KiB, so that four reads a second use up the 2 MB a second that a shard gives. A longer way to the service (more
+// than a quarter of a second there and back) wants larger pages.
+func PageBytes(n int) Option { return func(s *settings) { s.pageBytes = n } }
+
+// Patience is how long a call is repeated by itself, with growing pauses, while the service throttles it or does not answer, before the
+// error is returned. Default 20 s. A reader that returned such an error goes on at its next call.
+func Patience(d time.Duration) Option { return func(s *settings) { s.patience = d } }
+
+// RequestTimeout bounds a single request. Default 30 s.
+func RequestTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
+
+// HTTPClient sends the requests, instead of the aws.Config's client. Request bodies are copied before it gets them, because the SDK closes
+// them too early.
+func HTTPClient(c aws.HTTPClient) Option { return func(s *settings) { s.http = c } }
+
+// ClientOptions changes the SDK's client, after this package has made its own changes: no retries below its own loop, and HTTP/1.1.
+func ClientOptions(f ...func(*sdk.Options)) Option {
+	return func(s *settings) { s.clientOptions = append(s.clientOptions, f...) }
+}
+
+// Logger gets what is unusual and not an error: throttling, iterators that ran out, positions that may be trimmed. Default: none.
+func Logger(l *slog.Logger) Option {
+	return func(s *settings) {
+		if l != nil {
+			s.log = l
+		}
+	}
+}
+
+// check names the first setting that makes no sense.
+func (s *settings) check() error {
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"PollEvery", s.pollEvery}, {"PollBehind", s.pollBehind}, {"Patience", s.patience}, {"RequestTimeout", s.timeout}} {
+		if d.value <= 0 {
+			return fmt.Errorf("%s is %v: must be above 0", d.name, d.value)
+		}
+	}
+	if s.pollBehind > s.pollEvery {
+		return fmt.Errorf("PollBehind is %v, longer than PollEvery, %v: a shard that is behind must not be read more slowly than one that is caught up", s.pollBehind, s.pollEvery)
+	}
+	if s.maxRecords < 1 || s.maxRecords > maxRecordsPerRead {
+		return fmt.Errorf("MaxRecords is %d: must be 1 to %d, the most the service gives in one read", s.maxRecords, maxRecordsPerRead)
+	}
+	if s.pageBytes < 1 {
+		return fmt.Errorf("PageBytes is %d: must be above 0", s.pageBytes)
+	}
+	if s.endpoint != "" {
+		u, err := url.Parse(s.endpoint)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			return fmt.Errorf("Endpoint is %q: must be a URL such as http://localhost:4567", s.endpoint)
+		}
+	}
+	return nil
+}

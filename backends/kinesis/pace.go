@@ -1,0 +1,59 @@
+package kinesis
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// pace says when a shard may be read next. Times are counted from the beginning of a read, so that a slow answer does not slow the pace, and
+// from the last read alone, so that a long pause is not followed by a burst.
+type pace struct {
+	caughtUp, behind time.Duration
+	next             time.Time
+	spread           bool
+}
+
+// after notes a read that began at start and gave n bytes. The time to the next is also what n bytes take at the 2 MB a second that the
+// service gives a shard, so 10 MB are followed by 5 s (API reference, GetRecords: else the next calls fail).
+func (p *pace) after(start time.Time, n int, caughtUp bool) {
+	wait := p.behind
+	if caughtUp {
+		wait = p.caughtUp
+		if !p.spread && wait > p.behind {
+			// Readers begin together when a worker starts; the first pause is of random length, so that they do not go on together.
+			p.spread = true
+			wait = p.behind + rand.N(wait-p.behind)
+		}
+	}
+	p.next = start.Add(max(wait, time.Duration(n)*time.Second/readBytesPerSecond))
+}
+
+// size says how many records to ask for: as many as make up a page of the wanted size, going by the average of the pages so far. Memory goes
+// with the size of pages, and a worker may read many shards at once.
+type size struct {
+	page, most int     // bytes, records
+	average    float64 // bytes a record; 0: nothing read yet
+}
+
+// guess is the average before the first page: rather too large, since the first pages of all shards come together.
+const guess = 1 << 10
+
+func (s *size) limit() int32 {
+	average := s.average
+	if average == 0 {
+		average = guess
+	}
+	return int32(min(max(1, int(float64(s.page)/average)), s.most))
+}
+
+func (s *size) saw(records, bytes int) {
+	if records == 0 {
+		return
+	}
+	a := max(1, float64(bytes)/float64(records))
+	if s.average == 0 {
+		s.average = a
+	} else {
+		s.average = (s.average + a) / 2
+	}
+}

@@ -1,0 +1,80 @@
+package kinesis
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	sdk "github.com/aws/aws-sdk-go-v2/service/kinesis"
+
+	"github.com/shardwarden/shardwarden/core"
+)
+
+// Source is a Kinesis data stream. It implements [core.StreamSource], [core.PositionOrder] and [core.Clock], and is safe for concurrent use.
+//
+// It offers no [core.Resolver]: the service has no number for a place between two records, so a start can only be kept as an instant.
+type Source struct {
+	settings
+	name   name
+	client *sdk.Client
+	creds  *credentials // nil: calls are not signed
+	id     atomic.Value // core.StreamID, once described; for errors
+	err    error        // what is wrong with how the source was made; every method returns it
+}
+
+var (
+	_ core.StreamSource  = (*Source)(nil)
+	_ core.PositionOrder = (*Source)(nil)
+	_ core.Clock         = (*Source)(nil)
+)
+
+// New makes the source of a stream, given by its name or by its ARN (arn:aws:kinesis:…, also of the partitions aws-cn and aws-us-gov), which
+// is needed where the stream belongs to another account. The region of the config is where calls go; that of an ARN must be the same.
+//
+// New sends nothing. What is wrong with the name, the config or an option is returned by the first call to the source, as
+// [core.ErrInvalid], or [core.ErrDenied] where the config has no credentials.
+func New(cfg aws.Config, nameOrARN string, opts ...Option) *Source {
+	s := &Source{settings: newSettings(opts)}
+	noCredentials := false
+	s.client = sdk.NewFromConfig(cfg, func(o *sdk.Options) {
+		o.Retryer = aws.NopRetryer{} // the loops here decide, and know the pace of a shard
+		if s.endpoint != "" {
+			o.BaseEndpoint = aws.String(s.endpoint)
+		}
+		if s.http != nil {
+			o.HTTPClient = s.http
+		}
+		for _, f := range s.clientOptions {
+			f(o)
+		}
+		o.HTTPClient = transport(o.HTTPClient)
+		switch {
+		case o.Credentials == nil:
+			noCredentials = true
+		case !aws.IsCredentialsProvider(o.Credentials, aws.AnonymousCredentials{}):
+			s.creds = &credentials{CredentialsProvider: o.Credentials}
+			o.Credentials = s.creds
+		}
+	})
+	var err error
+	if s.name, err = parseName(nameOrARN, s.client.Options().Region); err == nil {
+		err = s.check()
+	}
+	switch {
+	case err != nil:
+		s.err = &core.Error{Op: "open", Stream: core.StreamID(nameOrARN), Err: fmt.Errorf("%w: %w", core.ErrInvalid, err)}
+	case noCredentials:
+		s.err = &core.Error{Op: "open", Stream: core.StreamID(nameOrARN), Err: fmt.Errorf("%w: %w", core.ErrDenied, errNoCredentials)}
+	}
+	return s
+}
+
+var errNoCredentials = errors.New("the aws.Config has no credentials: make it with config.LoadDefaultConfig, or set Credentials")
+
+// stream is the id for errors: the stream's own once it is known.
+func (s *Source) stream() core.StreamID {
+	id, _ := s.id.Load().(core.StreamID)
+	return cmp.Or(id, core.StreamID(s.name.stream))
+}
