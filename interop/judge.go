@@ -1,0 +1,208 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// kill is what is known of a worker that was killed: when, and the checkpoints of the shards it owned then, as the table had them.
+type kill struct {
+	worker      string
+	at          time.Time
+	checkpoints map[string]string // by shard
+}
+
+// verdict is what the ledger says of the deliveries. Each complaint is a sentence.
+type verdict struct {
+	put, delivered, distinct int
+	duplicates               int           // of the killed worker's unsaved tail: allowed
+	failover                 time.Duration // kill to the last shard of the killed worker delivered by another; 0 if none had records left
+	complaints               []string
+}
+
+func (v *verdict) complain(kind string, found []string) {
+	if len(found) == 0 {
+		return
+	}
+	shown := found
+	if len(shown) > 3 {
+		shown = shown[:3]
+	}
+	v.complaints = append(v.complaints, fmt.Sprintf("%d %s: %s", len(found), kind, strings.Join(shown, "; ")))
+}
+
+// judge compares what was delivered with what was put. It trusts nobody's counters: only the service's answers to the puts, its list of
+// shards, and what came out of the workers, with the interval in which it did.
+func judge(ledger map[string]put, order map[string][]string, shards []shard, ds []delivery, k *kill) verdict {
+	v := verdict{put: len(ledger), delivered: len(ds)}
+	byID := map[string][]delivery{}
+	var strange []string
+	for _, d := range ds {
+		p, ok := ledger[d.id]
+		switch {
+		case !ok:
+			strange = append(strange, fmt.Sprintf("%q from %s %s", d.id, d.shard, d.seq))
+		case p.shard != d.shard || p.seq != d.seq || p.key != d.key:
+			strange = append(strange, fmt.Sprintf("%q was put as %s %s and delivered as %s %s", d.id, p.shard, p.seq, d.shard, d.seq))
+		default:
+			byID[d.id] = append(byID[d.id], d)
+		}
+	}
+	v.distinct = len(byID)
+	v.complain("deliveries of what nobody put", strange)
+
+	var missing []string
+	for _, id := range slices.Sorted(maps.Keys(ledger)) {
+		if len(byID[id]) == 0 {
+			missing = append(missing, fmt.Sprintf("%q in %s", id, ledger[id].shard))
+		}
+	}
+	v.complain("records missing", missing)
+	v.judgeDuplicates(byID, k)
+	v.judgeOrder(order, byID)
+	v.judgeParents(shards, ds)
+	if k != nil {
+		v.failover = failover(ds, *k)
+	}
+	return v
+}
+
+// judgeDuplicates allows one only where a killed worker had delivered a record after its last checkpoint, and another gave it again.
+func (v *verdict) judgeDuplicates(byID map[string][]delivery, k *kill) {
+	var bad []string
+	for _, id := range slices.Sorted(maps.Keys(byID)) {
+		d := byID[id]
+		if len(d) == 1 {
+			continue
+		}
+		v.duplicates += len(d) - 1
+		if why := badDuplicate(d, k); why != "" {
+			bad = append(bad, fmt.Sprintf("%q of %s by %s and %s: %s", id, d[0].shard, d[0].worker, d[1].worker, why))
+		}
+	}
+	v.complain("duplicates that nothing excuses", bad)
+}
+
+func badDuplicate(d []delivery, k *kill) string {
+	if k == nil {
+		return "no worker was killed"
+	}
+	if len(d) > 2 {
+		return fmt.Sprintf("delivered %d times", len(d))
+	}
+	if (d[0].worker == k.worker) == (d[1].worker == k.worker) {
+		return "it was not the killed worker's and then another's"
+	}
+	cp, ok := k.checkpoints[d[0].shard]
+	if !ok {
+		return k.worker + " did not own the shard when it was killed"
+	}
+	if isToken(cp) && integer(d[0].seq).Cmp(integer(cp)) <= 0 {
+		return "it was checkpointed: " + cp
+	}
+	if cp == "SHARD_END" {
+		return "the shard was checkpointed to its end"
+	}
+	return ""
+}
+
+func isToken(checkpoint string) bool {
+	return checkpoint != "" && strings.Trim(checkpoint, "0123456789") == ""
+}
+
+// judgeOrder looks at first deliveries: those of a key must be in the order of the puts, as must all of one worker's from one shard.
+func (v *verdict) judgeOrder(order map[string][]string, byID map[string][]delivery) {
+	var bad []string
+	for _, key := range slices.Sorted(maps.Keys(order)) {
+		var latest delivery // of those that should have come before
+		for _, id := range order[key] {
+			if len(byID[id]) == 0 {
+				continue
+			}
+			d := slices.MinFunc(byID[id], func(a, b delivery) int { return cmp.Or(a.before.Compare(b.before), a.after.Compare(b.after)) })
+			if latest.id != "" && surelyBefore(d, latest) {
+				bad = append(bad, fmt.Sprintf("%q (%s of %s) came before %q (%s of %s)", d.id, d.worker, d.shard, latest.id, latest.worker, latest.shard))
+			}
+			if latest.id == "" || d.after.After(latest.after) {
+				latest = d
+			}
+		}
+	}
+	// Within one worker the pipe itself is the order.
+	type source struct{ worker, shard string }
+	last := map[source]delivery{}
+	var flat []delivery
+	for _, ds := range byID {
+		flat = append(flat, ds...)
+	}
+	slices.SortFunc(flat, func(a, b delivery) int { return cmp.Compare(a.index, b.index) })
+	for _, d := range flat {
+		s := source{d.worker, d.shard}
+		if l, ok := last[s]; ok && integer(d.seq).Cmp(integer(l.seq)) <= 0 {
+			bad = append(bad, fmt.Sprintf("%s gave %q of %s after %q", d.worker, d.id, d.shard, l.id))
+		}
+		last[s] = d
+	}
+	v.complain("records out of order", bad)
+}
+
+// surelyBefore reports whether a was written before b, whatever the readers' delays.
+func surelyBefore(a, b delivery) bool {
+	if a.worker == b.worker {
+		return a.index < b.index
+	}
+	return !a.before.After(b.after)
+}
+
+// judgeParents wants every record of a shard to come after all records of its parents, repeated ones too: once a child has begun,
+// its parents' ends are stored.
+func (v *verdict) judgeParents(shards []shard, ds []delivery) {
+	first := map[string]map[string]delivery{} // by shard, then worker
+	last := map[string]map[string]delivery{}
+	for _, d := range ds {
+		if first[d.shard] == nil {
+			first[d.shard], last[d.shard] = map[string]delivery{}, map[string]delivery{}
+		}
+		if f, ok := first[d.shard][d.worker]; !ok || d.index < f.index {
+			first[d.shard][d.worker] = d
+		}
+		if l, ok := last[d.shard][d.worker]; !ok || d.index > l.index {
+			last[d.shard][d.worker] = d
+		}
+	}
+	var bad []string
+	for _, s := range shards {
+		for _, p := range s.parents {
+			for _, child := range first[s.id] {
+				for _, parent := range last[p] {
+					if surelyBefore(child, parent) {
+						bad = append(bad, fmt.Sprintf("%s (%s, %q) began before %s was finished (%s, %q)", s.id, child.worker, child.id, p, parent.worker, parent.id))
+					}
+				}
+			}
+		}
+	}
+	v.complain("shards that began before a parent was finished", bad)
+}
+
+// failover is the time from the kill to the last shard, of those the killed worker owned, that another worker delivered from.
+func failover(ds []delivery, k kill) time.Duration {
+	first := map[string]time.Time{}
+	for _, d := range ds {
+		if _, owned := k.checkpoints[d.shard]; !owned || d.worker == k.worker || d.before.Before(k.at) {
+			continue
+		}
+		if t, ok := first[d.shard]; !ok || d.before.Before(t) {
+			first[d.shard] = d.before
+		}
+	}
+	var longest time.Duration
+	for _, t := range first {
+		longest = max(longest, t.Sub(k.at))
+	}
+	return longest
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// splitShards are the shards of the stream whose table KCL 3.5.1 left in kcl-3.5.1.single.2-after-split.json.
+var splitShards = []shard{
+	{id: "shardId-000000000000", start: "0", end: "170141183460469231731687303715884105726", closed: true},
+	{id: "shardId-000000000001", start: "170141183460469231731687303715884105727", end: "340282366920938463463374607431768211455"},
+	{id: "shardId-000000000002", start: "0", end: "85070591730234615865843651857942052862", parents: []string{"shardId-000000000000"}},
+	{id: "shardId-000000000003", start: "85070591730234615865843651857942052863", end: "170141183460469231731687303715884105726", parents: []string{"shardId-000000000000"}},
+}
+
+func loadDump(t *testing.T) (*model, table) {
+	t.Helper()
+	m, err := loadModel("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join("..", "testdata", "kcl-tables", "kcl-3.5.1.single.2-after-split.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tab table
+	if err := json.Unmarshal(b, &tab); err != nil {
+		t.Fatal(err)
+	}
+	return m, tab
+}
+
+func TestKCLsOwnTablePasses(t *testing.T) {
+	m, tab := loadDump(t)
+	if bad := m.check(tab, splitShards, false); len(bad) > 0 {
+		t.Errorf("complaints about KCL's own table: %q", bad)
+	}
+}
+
+func TestTableComplaints(t *testing.T) {
+	set := func(i item, attr, letter, json string) { i[attr] = map[string]jsonRaw{letter: jsonRaw(json)} }
+	tests := []struct {
+		name  string
+		spoil func(rows map[string]item, tab *table)
+		want  string
+	}{
+		{"type changed", func(r map[string]item, _ *table) { set(r["shardId-000000000001"], "leaseCounter", "S", `"3"`) }, "leaseCounter is of type S, KCL's is N"},
+		{"attribute missing", func(r map[string]item, _ *table) {
+			delete(r["shardId-000000000001"], "ownerSwitchesSinceCheckpoint")
+		}, "lacks ownerSwitchesSinceCheckpoint"},
+		{"attribute of nobody", func(r map[string]item, _ *table) { set(r["shardId-000000000001"], "leaseowner", "S", `"w"`) }, "leaseowner is neither KCL's nor prefixed"},
+		{"our own attribute", func(r map[string]item, _ *table) { set(r["shardId-000000000001"], ownPrefix+"Run", "S", `"w"`) }, ""},
+		{"wrong parents", func(r map[string]item, _ *table) {
+			set(r["shardId-000000000002"], "parentShardId", "SS", `["shardId-000000000001"]`)
+		}, "has parentShardId"},
+		{"children not recorded", func(r map[string]item, _ *table) { delete(r["shardId-000000000000"], "childShardIds") }, "at SHARD_END with childShardIds []"},
+		{"end of an open shard", func(r map[string]item, _ *table) { set(r["shardId-000000000003"], "checkpoint", "S", `"SHARD_END"`) }, "the shard is open"},
+		{"checkpoint of no form", func(r map[string]item, _ *table) { set(r["shardId-000000000003"], "checkpoint", "S", `"49x"`) }, "neither a sequence number"},
+		{"hash range", func(r map[string]item, _ *table) { set(r["shardId-000000000003"], "endingHashKey", "S", `"1"`) }, "has hash range"},
+		{"kind of row", func(r map[string]item, _ *table) { set(r["shardId-000000000003"], "entityType", "S", `"SESSION"`) }, "entityType \"SESSION\""},
+		{"lease missing", func(r map[string]item, _ *table) { delete(r, "shardId-000000000003") }, "is open and has no lease"},
+		{"lease of no shard", func(r map[string]item, _ *table) {
+			c := maps.Clone(r["shardId-000000000003"])
+			set(c, "leaseKey", "S", `"shardId-000000000009"`)
+			r["new"] = c
+		}, "is of no shard"},
+		{"key", func(_ map[string]item, tab *table) { tab.KeySchema = []keyPart{{"leasekey", "HASH"}} }, "key is"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m, tab := loadDump(t)
+			rows := map[string]item{}
+			for _, i := range tab.Items {
+				rows[i.str("leaseKey")] = i
+			}
+			tt.spoil(rows, &tab)
+			tab.Items = nil
+			for _, i := range rows {
+				tab.Items = append(tab.Items, i)
+			}
+			bad := strings.Join(m.check(tab, splitShards, false), "\n")
+			if tt.want == "" && bad != "" || !strings.Contains(bad, tt.want) {
+				t.Errorf("complaints %q, want %q", bad, tt.want)
+			}
+		})
+	}
+}
+
+// After a graceful stop no lease may keep its owner; the dump was taken while the KCL ran.
+func TestStoppedTableMustBeReleased(t *testing.T) {
+	m, tab := loadDump(t)
+	if bad := strings.Join(m.check(tab, splitShards, true), "\n"); !strings.Contains(bad, "is still owned by worker-1") {
+		t.Errorf("complaints %q, want one about the owner", bad)
+	}
+}
