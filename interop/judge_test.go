@@ -81,7 +81,7 @@ func TestJudge(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := standard()
-			for _, g := range strings.Split(tt.give, ",") {
+			for g := range strings.SplitSeq(tt.give, ",") {
 				w, id, _ := strings.Cut(g, ":")
 				h.give(w, id)
 			}

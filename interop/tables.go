@@ -165,9 +165,7 @@ func loadModel(root string) (*model, error) {
 		}
 	}
 	// Attributes that these dumps happen not to hold, from docs/reference/kcl.md 1.2. The throughput comes with the first renewal that has data.
-	for attr, letter := range map[string]string{"pendingCheckpoint": "S", "pendingCheckpointSubSequenceNumber": "N", "pendingCheckpointState": "B", "checkpointOwner": "S"} {
-		m.types[leaseKind][attr] = letter
-	}
+	maps.Copy(m.types[leaseKind], map[string]string{"pendingCheckpoint": "S", "pendingCheckpointSubSequenceNumber": "N", "pendingCheckpointState": "B", "checkpointOwner": "S"})
 	m.required[leaseKind] = slices.DeleteFunc(m.required[leaseKind], func(a string) bool { return a == "throughputKBps" || a == "leaseOwner" })
 	return m, nil
 }
