@@ -110,6 +110,9 @@ func (s *Source) hasSince(ctx context.Context, shard core.ShardID, t time.Time) 
 	it, err := patiently(ctx, s, "GetShardIterator", s.client.GetShardIterator, &sdk.GetShardIteratorInput{
 		StreamName: byName, StreamARN: byARN, ShardId: aws.String(string(shard)), ShardIteratorType: types.ShardIteratorTypeAtTimestamp, Timestamp: aws.Time(t),
 	})
+	if tooEarly(t, err) {
+		return false, nil
+	}
 	if err != nil {
 		return false, s.wrap("look for records since "+t.UTC().Format(time.RFC3339)+" in", shard, err)
 	}

@@ -134,9 +134,8 @@ func (r *reader) next(ctx context.Context) (*core.Page, error) {
 			return nil, err
 		}
 	}
-	_, byARN := r.s.name.forCall()
 	limit, start := r.size.limit(), time.Now()
-	out, err := once(ctx, r.s, "GetRecords", r.s.client.GetRecords, &sdk.GetRecordsInput{ShardIterator: &r.iter, StreamARN: byARN, Limit: &limit})
+	out, err := once(ctx, r.s, "GetRecords", r.s.client.GetRecords, r.input(limit))
 	if err != nil {
 		r.pace.after(start, 0, false)
 		if errors.Is(err, core.ErrExpired) || (errors.Is(err, core.ErrInvalid) && !fresh) { // the KCL takes both for an iterator that ran out
@@ -182,6 +181,11 @@ func (r *reader) next(ctx context.Context) (*core.Page, error) {
 	return p, nil
 }
 
+func (r *reader) input(limit int32) *sdk.GetRecordsInput {
+	_, byARN := r.s.name.forCall()
+	return &sdk.GetRecordsInput{ShardIterator: aws.String(r.iter), StreamARN: byARN, Limit: &limit}
+}
+
 // leaveOut drops from the first records behind an opened position what stands before it, and warns where the record of the position is no
 // longer there.
 func (r *reader) leaveOut(ctx context.Context, p *core.Page) {
@@ -224,7 +228,7 @@ func (r *reader) newIterator(ctx context.Context) error {
 		r.iter = ""
 		r.pace.after(start, 0, false) // iterators are limited to 5 a second and shard, too
 		switch {
-		case errors.Is(err, core.ErrInvalid) && in.Timestamp != nil && in.Timestamp.After(start.Add(-time.Minute)):
+		case in.Timestamp != nil && tooEarly(*in.Timestamp, err):
 			return fmt.Errorf("%w: the start %s may lie in the future of the service's clock: %w", core.ErrUnavailable, in.Timestamp.UTC().Format(time.RFC3339Nano), err)
 		case errors.Is(err, core.ErrInvalid) && in.StartingSequenceNumber != nil:
 			return fmt.Errorf("position %s is not of this shard (was the stream deleted and made again?): %w", r.at.Token, err)

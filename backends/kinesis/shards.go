@@ -46,9 +46,10 @@ func (s *Source) shards(ctx context.Context, open core.Position) ([]core.Shard, 
 	}
 	for try := 1; ; try++ {
 		listed, err := s.list(ctx, filterFor(open))
-		if errors.Is(err, core.ErrInvalid) && open.Time.After(time.Now().Add(-time.Minute)) {
-			// The instant lies in the future for the service, whose clock is behind: what is open now is open then.
-			listed, err = s.list(ctx, filterFor(core.FromLatest))
+		if tooEarly(open.Time, err) {
+			// What is open now is open then, as far as anyone knows.
+			open = core.FromLatest
+			listed, err = s.list(ctx, filterFor(open))
 		}
 		if err != nil {
 			return nil, err
@@ -80,6 +81,14 @@ func (s *Source) shards(ctx context.Context, open core.Position) ([]core.Shard, 
 			return nil, err
 		}
 	}
+}
+
+// clockDifference is by how much our clock may be ahead of the service's.
+const clockDifference = time.Minute
+
+// tooEarly reports whether err, of a call that named t, may be so because t lies in the future for the service, which refuses that.
+func tooEarly(t time.Time, err error) bool {
+	return errors.Is(err, core.ErrInvalid) && t.After(time.Now().Add(-clockDifference))
 }
 
 func filterFor(open core.Position) *types.ShardFilter {
@@ -142,8 +151,7 @@ func (s *Source) listShards(ctx context.Context, filter *types.ShardFilter) ([]t
 		if aws.ToString(out.NextToken) == "" {
 			return shards, nil
 		}
-		// The token names the stream. The ARN goes with it, for it may choose the endpoint, and only names are refused beside a token.
-		in = sdk.ListShardsInput{StreamARN: byARN, NextToken: out.NextToken, MaxResults: first.MaxResults}
+		in = sdk.ListShardsInput{NextToken: out.NextToken, MaxResults: first.MaxResults}
 	}
 }
 
