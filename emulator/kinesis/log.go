@@ -43,7 +43,12 @@ func (l *recordLog) append(n uint64, arrived int64, key string, data []byte) {
 		b = l.blocks[k-1]
 	}
 	if b == nil || len(b.meta) >= blockRecords || len(b.bytes)+len(key)+len(data) > blockBytes {
+		full := b
 		b = &block{}
+		if full != nil { // the next one will likely be as large: then nothing is copied, and little is spare
+			b.meta = make([]meta, 0, len(full.meta))
+			b.bytes = make([]byte, 0, min(len(full.bytes), blockBytes))
+		}
 		l.blocks = append(l.blocks, b)
 	}
 	l.latest = max(l.latest, arrived) // the wall clock may go back; places by time are found by bisection

@@ -1,8 +1,10 @@
 package kinesis
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -58,6 +60,21 @@ func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) 
 	}
 }
 
+// ownBody gives each request a body of its own. The SDK closes its body as soon as there is an answer, while
+// net/http may still look whether the body is at its end, which then breaks the connection under the answer.
+type ownBody struct{ http.RoundTripper }
+
+func (o ownBody) RoundTrip(req *http.Request) (*http.Response, error) {
+	b, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	_ = req.Body.Close()
+	req = req.Clone(req.Context())
+	req.Body = io.NopCloser(bytes.NewReader(b))
+	return o.RoundTripper.RoundTrip(req)
+}
+
 // rig is a server with a stock SDK client (retries off) and the HTTP client beneath it. All of it is closed at the
 // end of the test or of stop, which a bubble must call before it ends.
 type rig struct {
@@ -76,7 +93,7 @@ func newRig(t testing.TB, c Config) *rig {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = hs.Serve(l) })
 	tr := &http.Transport{DialContext: l.dial, DisableCompression: true, MaxIdleConnsPerHost: 16}
-	r := &rig{t: t, s: s, http: &http.Client{Transport: tr}}
+	r := &rig{t: t, s: s, http: &http.Client{Transport: ownBody{tr}}}
 	r.c = sdk.New(sdk.Options{
 		Region:       s.config.Region,
 		BaseEndpoint: aws.String("http://kinesis.test"),
