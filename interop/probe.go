@@ -3,14 +3,22 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/shardwarden/shardwarden/emulator/dynamodb"
+	"github.com/shardwarden/shardwarden/emulator/kinesis"
 )
 
 // probeScenario asks our emulators everything that interop/peers/probe2 knows to ask, and accepts no difference that
-// docs/emulators.md does not explain; interop/probe2.accepted lists those by name.
+// docs/emulators.md does not explain; interop/probe2.accepted lists those by name. It asks twice: the program's emulators as they are
+// ("program"), and the library's without limits, with the delays of the real service and with HTTP/2 ("library"), so that what the
+// probe can't do within the limits is checked all the same.
 func probeScenario(ctx context.Context, r *runner) (string, error) {
 	src := filepath.Join(r.root, "interop", "peers", "probe2")
 	bin := filepath.Join(r.out, "probe2")
@@ -21,34 +29,85 @@ func probeScenario(ctx context.Context, r *runner) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	url, err := r.ours(ctx)
+	program, err := r.ours(ctx)
 	if err != nil {
 		return "", err
 	}
-	out, err := r.command(ctx, r.out, nil, bin, "-name", "shardwarden", "-k", url, "-d", url, "-only", "check,h2")
-	if werr := os.WriteFile(filepath.Join(r.out, "probe2.txt"), []byte(out), 0o644); err == nil {
-		err = werr
-	}
+	library, err := r.library()
 	if err != nil {
 		return "", err
 	}
-	v := judgeProbe(out, list)
-	for _, l := range v.bad {
-		r.say("%s", l)
+	var texts, bad []string
+	for _, s := range []struct{ server, url string }{{"program", program}, {"library", library}} {
+		out, err := r.probe(ctx, bin, s.server, s.url)
+		if err != nil {
+			return "", err
+		}
+		v := judgeProbe(out, slices.DeleteFunc(slices.Clone(list), func(a accepted) bool { return a.server != s.server && a.server != "both" }))
+		for _, l := range v.bad {
+			bad = append(bad, s.server+": "+l)
+			r.say("%s: %s", s.server, l)
+		}
+		texts = append(texts, fmt.Sprintf("%s: %d checks ok, %d explained", s.server, v.ok, v.explained))
 	}
-	text := fmt.Sprintf("%d checks ok, %d explained", v.ok, v.explained)
-	if len(v.bad) > 0 {
-		return text, fmt.Errorf("%s, %d not: %s", text, len(v.bad), v.bad[0])
+	text := strings.Join(texts, "; ")
+	if len(bad) > 0 {
+		return text, fmt.Errorf("%s; %d not: %s", text, len(bad), bad[0])
 	}
 	return text, nil
+}
+
+// probe runs the probe. Its SDK closes request bodies too early and so loses a connection now and then where pages are large
+// (docs/reference/go-peers.md 4.1): a run in which that happened says nothing about us and is repeated.
+func (r *runner) probe(ctx context.Context, bin, server, url string) (string, error) {
+	for try := 1; ; try++ {
+		out, err := r.command(ctx, r.out, nil, bin, "-name", server, "-k", url, "-d", url, "-only", "check,h2")
+		if werr := os.WriteFile(filepath.Join(r.out, server+".txt"), []byte(out), 0o644); err == nil {
+			err = werr
+		}
+		if err != nil || try == 4 || !strings.Contains(out, "use of closed network connection") {
+			return out, err
+		}
+		r.say("%s: the SDK lost a connection of its own; asking again", server)
+	}
+}
+
+// library serves both emulators as a test would that has no patience for limits but wants the states in between.
+func (r *runner) library() (string, error) {
+	const delay = 50 * time.Millisecond
+	k := kinesis.New(kinesis.Config{NoLimits: true, CreateDelay: delay, UpdateDelay: delay})
+	d := dynamodb.New(dynamodb.Config{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{Protocols: protocols, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if strings.HasPrefix(req.Header.Get("X-Amz-Target"), "DynamoDB_") {
+			d.ServeHTTP(w, req)
+			return
+		}
+		k.ServeHTTP(w, req)
+	})}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	r.onStop(func() {
+		k.Close()
+		d.Close()
+		_ = server.Close()
+		<-served
+	})
+	return "http://" + l.Addr().String(), nil
 }
 
 func second[T any](_ T, err error) error { return err }
 
 // accepted is a difference of our emulators that is explained.
-type accepted struct{ status, name, reason string }
+type accepted struct{ server, status, name, reason string }
 
-// readAccepted reads lines "DIFF | NAME | reason" or "FAIL | NAME | reason"; # at their start makes a comment.
+// readAccepted reads lines "SERVER | STATUS | NAME | reason", of program, library or both, and DIFF or FAIL; # at the start makes a comment.
 func readAccepted(path string) ([]accepted, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -59,14 +118,14 @@ func readAccepted(path string) ([]accepted, error) {
 		if strings.TrimSpace(l) == "" || strings.HasPrefix(l, "#") {
 			continue
 		}
-		f := strings.SplitN(l, "|", 3)
+		f := strings.SplitN(l, "|", 4)
 		for i := range f {
 			f[i] = strings.TrimSpace(f[i])
 		}
-		if len(f) != 3 || f[0] != "DIFF" && f[0] != "FAIL" || f[1] == "" || f[2] == "" {
-			return nil, fmt.Errorf("%s:%d: want DIFF or FAIL | the check's name | the reason: %q", path, n+1, l)
+		if len(f) != 4 || !slices.Contains([]string{"program", "library", "both"}, f[0]) || f[1] != "DIFF" && f[1] != "FAIL" || f[2] == "" || f[3] == "" {
+			return nil, fmt.Errorf("%s:%d: want program, library or both | DIFF or FAIL | the check's name | the reason: %q", path, n+1, l)
 		}
-		list = append(list, accepted{f[0], f[1], f[2]})
+		list = append(list, accepted{f[0], f[1], f[2], f[3]})
 	}
 	return list, nil
 }

@@ -20,9 +20,9 @@ func TestJudgeProbe(t *testing.T) {
 		want      []string
 	}{
 		{"nothing accepted", out, nil, []string{"list of tokens", "put"}},
-		{"both accepted", out, []accepted{{"DIFF", "list of tokens", "x"}, {"FAIL", "put", "y"}}, nil},
-		{"a DIFF does not excuse a FAIL", out, []accepted{{"DIFF", "list of tokens", "x"}, {"DIFF", "put", "y"}}, []string{"FAIL   put", `DIFF "put"`}},
-		{"accepted and gone", out, []accepted{{"DIFF", "list of tokens", "x"}, {"FAIL", "put", "y"}, {"DIFF", "old", "z"}}, []string{`DIFF "old"`}},
+		{"both accepted", out, []accepted{{"program", "DIFF", "list of tokens", "x"}, {"program", "FAIL", "put", "y"}}, nil},
+		{"a DIFF does not excuse a FAIL", out, []accepted{{"program", "DIFF", "list of tokens", "x"}, {"program", "DIFF", "put", "y"}}, []string{"FAIL   put", `DIFF "put"`}},
+		{"accepted and gone", out, []accepted{{"program", "DIFF", "list of tokens", "x"}, {"program", "FAIL", "put", "y"}, {"program", "DIFF", "old", "z"}}, []string{`DIFF "old"`}},
 		{"cut short", strings.Split(out, "DIFF")[0], nil, []string{"did not finish"}},
 		{"empty", "", nil, []string{"did not finish"}},
 	}
@@ -38,14 +38,14 @@ func TestJudgeProbe(t *testing.T) {
 
 func TestReadAccepted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")
-	if err := os.WriteFile(path, []byte("# head\n\nDIFF | a b | because of c\n"), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte("# head\n\nboth | DIFF | a b | because of c\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	got, err := readAccepted(path)
-	if want := []accepted{{"DIFF", "a b", "because of c"}}; err != nil || !slices.Equal(got, want) {
+	if want := []accepted{{"both", "DIFF", "a b", "because of c"}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("read %q, %v, want %q", got, err, want)
 	}
-	if err := os.WriteFile(path, []byte("DIFF | a b\n"), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte("both | DIFF | a b\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := readAccepted(path); err == nil || !strings.Contains(err.Error(), "list:1") {
