@@ -289,16 +289,16 @@ func cmpKey(before, after *core.Lease) core.LeaseKey {
 func TestWriterWaitsForTheObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
-		var heard []core.LeaseKey
+		var heard sync.Map
 		s.OnWrite(func(_, after *core.Lease, _ string) {
 			time.Sleep(time.Second)
-			heard = append(heard, after.Key)
+			heard.Store(after.Key, true)
 		})
 		var wg sync.WaitGroup
 		for i := range 5 {
 			wg.Go(func() {
 				l := create(t, s, full(fmt.Sprint(i)))
-				if !slices.Contains(heard, l.Key) {
+				if _, ok := heard.Load(l.Key); !ok {
 					t.Errorf("Create of %s returned before the observer knew", l.Key)
 				}
 			})
