@@ -3,7 +3,6 @@ package dynamodb
 import (
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -89,7 +88,13 @@ func appendArray[E any](b []byte, list []E, one func([]byte, E) []byte) []byte {
 
 func appendItem(b []byte, it item) []byte {
 	b = append(b, '{')
-	for i, k := range slices.Sorted(maps.Keys(it)) {
+	var few [24]string // no allocation for items of the usual size
+	keys := few[:0]
+	for k := range it {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys) // answers are the same in each run
+	for i, k := range keys {
 		if i > 0 {
 			b = append(b, ',')
 		}

@@ -148,16 +148,17 @@ func (s *Server) view(r *paging) (v view, err error) {
 	return
 }
 
-// item is what the view shows for an entry; nil if nothing.
-func (v view) item(e entry) item {
-	it := e.row.asOf(v.at).item
-	if it == nil || v.x == nil {
-		return it
+// item is what the view shows for an entry, and its size; nil if nothing.
+func (v view) item(e entry) (item, int) {
+	ver := e.row.asOf(v.at)
+	if ver.item == nil || v.x == nil {
+		return ver.item, ver.size
 	}
-	if p, ok := v.x.position(it, e.row.pos); !ok || p != e.pos {
-		return nil // the entry stands for an older or newer version
+	if p, ok := v.x.position(ver.item, e.row.pos); !ok || p != e.pos {
+		return nil, 0 // the entry stands for an older or newer version
 	}
-	return v.x.project(it, v.t.keys)
+	it := v.x.project(ver.item, v.t.keys)
+	return it, it.size()
 }
 
 // lastKey is the LastEvaluatedKey for an item.
@@ -223,11 +224,10 @@ func (v view) walk(r *paging, after string, backward bool, match func(pos string
 		if backward {
 			e = entries[len(entries)-1-i]
 		}
-		it := v.item(e)
+		it, size := v.item(e)
 		if it == nil || !match(e.pos, it) {
 			continue
 		}
-		size := it.size()
 		if n := len(p.items); n > 0 && (p.bytes+size > maxPage || r.cap > 0 && n >= r.cap) {
 			p.last = v.lastKey(p.items[n-1])
 			return p

@@ -114,12 +114,8 @@ func (v value) compare(w value) (c int, ok bool) {
 func (v value) size() int {
 	switch v.kind {
 	case kindN:
-		n := len(strings.Trim(strings.NewReplacer(".", "", "-", "").Replace(v.text), "0"))
-		n = (n+1)/2 + 1
-		if strings.HasPrefix(v.text, "-") {
-			n++
-		}
-		return n
+		n := len(strings.TrimRight(v.text, "0"))
+		return (n+1)/2 + 1
 	case kindBool, kindNull:
 		return 1
 	case kindM:
