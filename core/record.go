@@ -41,7 +41,8 @@ type Batch struct {
 
 	session Session
 	page    *Page
-	first   int // index in page of Records[0]
+	first   int   // index in page of Records[0]
+	picked  []int // index in page of each record, where they are not in a row
 }
 
 // NewBatch makes the batch of a whole page. Engines use it, and tests of handlers; user code gets batches and makes none.
@@ -54,17 +55,40 @@ func NewBatch(s Session, p *Page) *Batch {
 // carries End.
 func (b *Batch) Part(i, j int) *Batch {
 	c := *b
-	c.Records, c.first = b.Records[i:j:j], b.first+i
+	c.Records = b.Records[i:j:j]
+	if b.picked != nil {
+		c.picked = b.picked[i:j:j]
+	} else {
+		c.first = b.first + i
+	}
 	if j < len(b.Records) {
 		c.End, c.Children = false, nil
 	}
 	return &c
 }
 
+// Pick is the batch of the records of b at the indexes, for engines that handle keys side by side. It is never the End.
+func (b *Batch) Pick(indexes []int) *Batch {
+	c := *b
+	c.Records, c.picked, c.End, c.Children = make([]Record, len(indexes)), make([]int, len(indexes)), false, nil
+	for n, i := range indexes {
+		c.Records[n], c.picked[n] = b.Records[i], b.at(i)
+	}
+	return &c
+}
+
+// at is the place in the page of record i.
+func (b *Batch) at(i int) int {
+	if b.picked != nil {
+		return b.picked[i]
+	}
+	return b.first + i
+}
+
 // After is the position that resumes behind record i. It owns its memory and may be kept.
 func (b *Batch) After(i int) Position {
 	if b.page.After != nil {
-		return b.page.After(b.first + i)
+		return b.page.After(b.at(i))
 	}
 	r := &b.Records[i]
 	return Position{Token: strings.Clone(r.Sequence), Sub: r.Sub}
@@ -73,10 +97,12 @@ func (b *Batch) After(i int) Position {
 // Next is the position that resumes behind the whole batch; zero where an empty batch moved nothing.
 func (b *Batch) Next() Position {
 	n := len(b.Records)
-	if b.first+n == len(b.page.Records) && !b.page.Next.IsZero() {
+	switch {
+	case n == 0 && len(b.page.Records) > 0:
+		return Position{}
+	case !b.page.Next.IsZero() && (n == 0 || b.at(n-1) == len(b.page.Records)-1):
 		return b.page.Next
-	}
-	if n == 0 {
+	case n == 0:
 		return Position{}
 	}
 	return b.After(n - 1)

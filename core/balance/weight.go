@@ -91,7 +91,8 @@ func (f *fleet) lightest(l *lease) int32 {
 	return best
 }
 
-// askByWeight moves leases from the most to the least loaded worker while that brings them closer by more than the tolerance.
+// askByWeight moves leases from the most to the least loaded worker while they differ by more than the tolerance allows and a move brings them
+// closer.
 func (f *fleet) askByWeight(p *Plan) {
 	gap := 2 * tolerance * (f.average() - f.freeWeight()/float64(len(f.workers)))
 	offers := make([][]*lease, len(f.workers))
@@ -119,14 +120,19 @@ func (f *fleet) askByWeight(p *Plan) {
 		if to < 0 || f.workers[from].load-f.workers[to].load <= gap {
 			return
 		}
-		half := (f.workers[from].load - f.workers[to].load) / 2
-		at := closest(offers[from], half)
-		if l := offers[from][at]; l.weight < 2*half {
-			offers[from] = slices.Delete(offers[from], at, at+1)
-			f.ask(p, l, to)
-		} else {
-			stuck[from] = true // its lightest weighs more than the difference
+		// The lease that brings them closest together. One that weighs nearly the whole difference would only turn it round.
+		apart := f.workers[from].load - f.workers[to].load
+		at := closest(offers[from], apart/2)
+		for at >= 0 && offers[from][at].weight > apart-gap/2 {
+			at--
 		}
+		if at < 0 {
+			stuck[from] = true
+			continue
+		}
+		l := offers[from][at]
+		offers[from] = slices.Delete(offers[from], at, at+1)
+		f.ask(p, l, to)
 	}
 }
 

@@ -1,9 +1,12 @@
 package worker
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/lineage"
 )
 
 // Status is a snapshot of a worker, for pages and tools. It owns its memory.
@@ -15,6 +18,8 @@ type Status struct {
 	Shards   []ShardStatus   // every lease of the last look, and those held; sorted by key
 	Unserved []core.LeaseKey // that nobody may hold, because of MaxLeases
 	LastLook time.Time       // the last good reading of the lease table
+	Twin     bool            // another worker with this worker's id was seen
+	Waiting  string          // why nothing is taken, where there is a reason: a start in the future, somebody else's leases
 	Err      error           // of the last look or listing, nil when it went well
 	Counts   map[Count]int64
 }
@@ -59,4 +64,97 @@ type ShardStatus struct {
 	Records    int64         // delivered under this lease
 	Failures   int           // of the batch at hand
 	Err        error         // the last error, nil once things go well
+}
+
+// Status returns a snapshot.
+func (w *Worker) Status() Status {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := Status{
+		Worker: w.cfg.ID, State: w.state, Workers: slices.Clone(w.present), Unserved: slices.Clone(w.unserved), LastLook: w.table.at,
+		Lister: len(w.present) > 0 && w.present[0] == w.cfg.ID, Counts: make(map[Count]int64, counts), Err: cmp.Or(w.lookErr, w.listErr),
+		Twin: w.twin, Waiting: w.waiting,
+	}
+	if w.holdOff {
+		s.Waiting = "a worker of another library owned leases: waiting to see whether it lives"
+	}
+	for c := range counts {
+		s.Counts[c] = w.counts[c].Load()
+	}
+	for _, h := range w.held {
+		s.Shards = append(s.Shards, h.status(now))
+	}
+	for k, r := range w.table.rows {
+		if w.held[k] == nil {
+			s.Shards = append(s.Shards, r.status(now, w.limits, w.graphs[k.Stream]))
+		}
+	}
+	for k, b := range w.table.bad {
+		s.Shards = append(s.Shards, ShardStatus{Key: k, State: Unreadable, Err: b, Lag: -1})
+	}
+	slices.SortFunc(s.Shards, func(a, b ShardStatus) int {
+		return cmp.Or(cmp.Compare(a.Key.Stream, b.Key.Stream), cmp.Compare(a.Key.Shard, b.Key.Shard))
+	})
+	return s
+}
+
+// status of a lease that this worker does not hold.
+func (r *sighting) status(now time.Time, l limits, g *lineage.Graph) ShardStatus {
+	s := rowStatus(&r.lease)
+	s.Unchanged = r.silent(now)
+	switch {
+	case r.lease.Ended():
+		s.State = Ended
+	case r.free(now, l):
+		s.State = Free
+		if g != nil && !r.lease.Ready {
+			_, s.Why = g.MayStart(r.lease.Key.Shard)
+		}
+	default:
+		s.State = Elsewhere
+	}
+	return s
+}
+
+func rowStatus(l *core.Lease) ShardStatus {
+	return ShardStatus{
+		Key: l.Key, Owner: l.Owner, Next: l.Next, Parents: slices.Clone(l.Parents), Children: slices.Clone(l.Children),
+		Checkpoint: l.From(), Pending: l.Pending, Counter: l.Counter, Lag: -1,
+	}
+}
+
+// status of a lease that is held.
+func (h *holding) status(now time.Time) ShardStatus {
+	h.mu.Lock()
+	s := rowStatus(&h.lease)
+	s.State, s.Why, s.Err, s.LastWrite, s.Unchanged = h.state, h.why, h.err, h.goodAt, now.Sub(h.goodAt)
+	if h.fenced {
+		s.State = Fenced
+	}
+	c := h.consumer
+	h.mu.Unlock()
+	if c == nil {
+		return s
+	}
+	c.reads.mu.Lock()
+	s.LastRead, s.Lag = c.reads.lastRead, c.reads.lag
+	if s.LastRead.IsZero() {
+		s.Lag = -1
+	}
+	if c.reads.err != nil && s.Err == nil {
+		s.Err, s.Failures = c.reads.err, c.reads.errs
+		if s.State == Reading {
+			s.State = Retrying
+		}
+	}
+	c.reads.mu.Unlock()
+	s.Buffered, s.Records = c.window.held(), c.records.Load()
+	if n := c.failures.Load(); n > 0 {
+		s.Failures = int(n)
+	}
+	if p := c.delivered.Load(); p != nil {
+		s.Delivered = *p
+	}
+	return s
 }

@@ -1,0 +1,342 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/lineage"
+)
+
+// keepLoop keeps the set of leases right: it lists shards, creates what is missing, audits and cleans up. One worker does this for all, the
+// first of those present by id, so that listing costs one call a minute and stream; each of these steps may be done twice without harm.
+func (w *Worker) keepLoop(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-w.keepNow:
+		}
+		next := w.cfg.ListEvery
+		for _, st := range w.streamList() {
+			next = min(next, w.keep(ctx, st))
+		}
+		timer.Reset(max(next, time.Millisecond))
+	}
+}
+
+// keep is one pass over one stream. It returns when to come again.
+func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
+	now := time.Now()
+	w.mu.Lock()
+	if w.table.looks == 0 || !w.taking {
+		w.mu.Unlock()
+		return w.cfg.LookEvery
+	}
+	lister := len(w.present) == 0 || w.present[0] == w.cfg.ID
+	alone := len(w.present) <= 1
+	in := w.lineageLocked(st)
+	wanted := !st.wanted.IsZero() && st.wanted.After(st.listedAt)
+	shardEnded := st.ended
+	st.ended = false
+	looks := w.table.looks
+	w.mu.Unlock()
+
+	bootstrap := len(in.Leases) == 0 && len(in.Bad) == 0
+	audit := lister && (now.Sub(st.audited) >= w.cfg.AuditEvery || shardEnded && w.cfg.AuditAtShardEnd)
+	due := lister && (bootstrap || audit || !now.Before(st.nextList) || len(st.owed) > 0)
+	if !due && !wanted {
+		return w.cfg.ListEvery
+	}
+	if !bootstrap {
+		st.empty = 0
+	} else if st.empty == 0 && !alone {
+		// Another has just looked too, and may believe itself the first. One more look, and its leases stand there.
+		st.empty = looks
+		w.look()
+		return w.cfg.LookEvery
+	} else if st.empty == looks {
+		return w.cfg.LookEvery / 10
+	}
+	if err := w.list(ctx, st, &in); err != nil {
+		return w.keepFailed(st, err)
+	}
+	if !lister {
+		w.look()
+		return w.cfg.ListEvery
+	}
+	st.nextList = now.Add(w.cfg.ListEvery)
+	wait, err := w.settleStart(ctx, st, &in)
+	if wait > 0 || err != nil {
+		if err != nil {
+			return w.keepFailed(st, err)
+		}
+		return wait
+	}
+	graph := lineage.New(in)
+	again := w.createOwed(ctx, st, &in, graph, bootstrap)
+	if audit {
+		st.audited = now
+		w.audit(st, graph)
+	}
+	if now.Sub(st.cleaned) >= w.cfg.CleanupEvery {
+		st.cleaned = now
+		w.cleanUp(ctx, st, graph, now)
+	}
+	return again
+}
+
+func (w *Worker) keepFailed(st *stream, err error) time.Duration {
+	err = &core.Error{Op: "list shards", Stream: st.id, Err: err}
+	w.mu.Lock()
+	w.listErr = err
+	w.mu.Unlock()
+	w.emit(Event{Kind: ReadError, Key: core.LeaseKey{Stream: st.id}, Err: err})
+	if errors.Is(err, core.ErrDenied) && w.noLeases() {
+		w.fail(err)
+	}
+	st.nextList = time.Now()
+	return w.cfg.LookEvery
+}
+
+// list makes a complete listing of the stream.
+func (w *Worker) list(ctx context.Context, st *stream, in *lineage.Input) error {
+	began := time.Now()
+	var shards []core.Shard
+	err := safely("list shards", func() (err error) { shards, err = st.source.Shards(ctx, core.Position{}); return err })
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	st.listing, st.listedAt, w.listErr = shards, began, nil
+	w.mu.Unlock()
+	in.Shards, in.Listed = shards, true
+	return nil
+}
+
+// settleStart fixes the instant at which the application begins, once, and finds the shards that were open then. A start in the future is
+// waited for.
+func (w *Worker) settleStart(ctx context.Context, st *stream, in *lineage.Input) (wait time.Duration, err error) {
+	start, resolve := lineage.StartOf(*in)
+	if resolve {
+		if st.instant.IsZero() {
+			st.instant = st.now(ctx)
+		}
+		start.Time = st.instant
+	}
+	if d := time.Until(start.Time); start.Anchor == core.AtTime && d > 0 {
+		w.setWaiting(fmt.Sprintf("%s begins at %s", st.id, start.Time.Format(time.RFC3339)))
+		return min(d, w.cfg.ListEvery), nil
+	}
+	w.setWaiting("")
+	in.Start = start
+	if !lineage.New(*in).NeedsStart() {
+		return 0, nil
+	}
+	var open []core.Shard
+	err = safely("list shards", func() (err error) { open, err = st.source.Shards(ctx, start); return err })
+	if err != nil {
+		return 0, err
+	}
+	in.OpenAtStart = lineage.IDs(open)
+	return 0, nil
+}
+
+// createOwed creates the leases that lineage owes. It returns when to come again.
+func (w *Worker) createOwed(ctx context.Context, st *stream, in *lineage.Input, g *lineage.Graph, bootstrap bool) time.Duration {
+	owed, err := g.Create()
+	if err != nil {
+		w.emit(Event{Kind: HoleFound, Key: core.LeaseKey{Stream: st.id}, Err: err, Text: "the listing contradicts itself; what can be decided is created"})
+	}
+	former := st.owed
+	st.owed = map[core.ShardID]bool{}
+	leased := map[core.ShardID]bool{} // parents of leases that exist
+	for i := range in.Leases {
+		for _, p := range in.Leases[i].Parents {
+			leased[p] = true
+		}
+	}
+	var now []core.Lease
+	for _, l := range owed {
+		if leased[l.Key.Shard] && !former[l.Key.Shard] {
+			// A torn reading may show a child as not begun and its parent as deleted already: the same answer twice, or none.
+			st.owed[l.Key.Shard] = true
+			continue
+		}
+		now = append(now, l)
+	}
+	if err := w.create(ctx, st, now); err != nil {
+		w.storeError("create leases", core.LeaseKey{Stream: st.id}, err)
+		st.nextList = time.Now()
+		return w.cfg.LookEvery
+	}
+	if bootstrap && in.Start.Anchor == core.Latest {
+		w.yieldToEarlierStart(ctx, st, in.Start.Time)
+	}
+	if len(now)+len(st.owed) > 0 {
+		w.look()
+	}
+	if len(st.owed) > 0 {
+		return w.cfg.LookEvery
+	}
+	return w.cfg.ListEvery
+}
+
+// yieldToEarlierStart withdraws the leases of this worker's bootstrap if another's shows an earlier instant: two that begin at once must agree,
+// or a shard and its children begin side by side. Only leases that nobody has touched go; what is missing then is created anew.
+func (w *Worker) yieldToEarlierStart(ctx context.Context, st *stream, mine time.Time) {
+	callCtx, cancel := w.callContext(ctx)
+	defer cancel()
+	sight, err := core.See(callCtx, w.store, st.id)
+	if err != nil {
+		w.storeError("look", core.LeaseKey{Stream: st.id}, err)
+		return
+	}
+	earlier := slices.ContainsFunc(sight.Leases, func(l core.Lease) bool { return !l.StartAt.IsZero() && l.StartAt.Before(mine) })
+	if !earlier {
+		return
+	}
+	for _, l := range sight.Leases {
+		if l.Counter == 0 && l.Owner == core.Nobody && l.StartAt.Equal(mine) {
+			if err := w.store.Delete(callCtx, l, core.SameCounter|core.NotEnded); err != nil && !errors.Is(err, core.ErrConflict) {
+				w.storeError("delete lease", l.Key, err)
+			}
+		}
+	}
+	st.nextList = time.Time{}
+}
+
+// create makes leases, each once; that another was quicker is no error. Errors of many are gathered.
+func (w *Worker) create(ctx context.Context, st *stream, leases []core.Lease) error {
+	holds := true
+	if s, ok := w.store.(core.StartHolder); ok {
+		holds = s.HoldsStart()
+	}
+	var g group
+	errs := make([]error, len(leases))
+	for i, l := range leases {
+		g.do(func() {
+			if !holds && l.Checkpoint.IsStart() && st.fixer != nil {
+				at, err := st.fixer.Resolve(ctx, core.Shard{ID: l.Key.Shard, Parents: l.Parents, Range: l.Range}, l.From())
+				if err != nil {
+					errs[i] = &core.Error{Op: "resolve start", Stream: l.Key.Stream, Shard: l.Key.Shard, Err: err}
+					return
+				}
+				l.Checkpoint, l.StartAt = at, time.Time{}
+			}
+			callCtx, cancel := w.callContext(ctx)
+			defer cancel()
+			row, err := w.store.Create(callCtx, l)
+			switch {
+			case err == nil:
+				w.emit(Event{Kind: LeaseCreated, Key: row.Key, Position: row.From(), Counter: row.Counter})
+			case !errors.Is(err, core.ErrExists):
+				errs[i] = &core.Error{Op: "create lease", Stream: l.Key.Stream, Shard: l.Key.Shard, Err: err}
+			}
+		})
+	}
+	g.wait()
+	return multierror.Append(nil, errs...).ErrorOrNil()
+}
+
+// childrenOf finds the children of a shard that ended, where its reader did not name them.
+func (w *Worker) childrenOf(ctx context.Context, h *holding) ([]core.Shard, error) {
+	var in lineage.Input
+	if err := w.list(ctx, h.st, &in); err != nil {
+		return nil, err
+	}
+	var out []core.Shard
+	for _, s := range in.Shards {
+		if slices.Contains(s.Parents, h.key.Shard) {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// createChildren creates the leases of a shard's children, at their beginning.
+func (w *Worker) createChildren(ctx context.Context, h *holding, children []core.Shard) error {
+	w.mu.Lock()
+	in := w.lineageLocked(h.st)
+	h.st.ended = true
+	w.mu.Unlock()
+	return w.create(ctx, h.st, lineage.ChildLeases(in, h.key.Shard, children))
+}
+
+// shardGone reports whether a complete listing no longer shows the shard.
+func (w *Worker) shardGone(ctx context.Context, h *holding) bool {
+	var in lineage.Input
+	if err := w.list(ctx, h.st, &in); err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(in.Shards, func(s core.Shard) bool { return s.ID == h.key.Shard })
+}
+
+// audit counts the holes that no lease covers, and reports those seen often enough. What repairs them is the listing each minute.
+func (w *Worker) audit(st *stream, g *lineage.Graph) {
+	seen := map[lineage.Hole]int{}
+	for _, hole := range g.Audit() {
+		n := st.holes[hole] + 1
+		seen[hole] = n
+		if n >= w.cfg.AuditConfirm {
+			w.emit(Event{Kind: HoleFound, Key: core.LeaseKey{Stream: st.id, Shard: hole.Shard}, Failures: n, Text: hole.String()})
+		}
+	}
+	st.holes = seen
+	w.mu.Lock()
+	w.holes[st.id] = len(seen)
+	w.mu.Unlock()
+}
+
+// cleanUp deletes finished leases that nothing depends on any more, and those whose shards the service has forgotten.
+func (w *Worker) cleanUp(ctx context.Context, st *stream, g *lineage.Graph, now time.Time) {
+	missing := map[core.ShardID]bool{}
+	var twice []core.ShardID
+	for _, id := range g.Missing() {
+		missing[id] = true
+		if st.missing[id] {
+			twice = append(twice, id)
+		}
+	}
+	st.missing = missing
+	finished, garbage := g.Delete(lineage.DeleteOptions{GoneTwice: twice})
+	if w.cfg.KeepFinished {
+		finished = nil
+	}
+	if now.Sub(st.gone) < w.cfg.CleanupGone {
+		garbage = nil
+	} else {
+		st.gone = now
+	}
+	for _, k := range finished {
+		w.remove(ctx, k, core.Remove, func(r *sighting) bool { return now.Sub(r.ended) >= w.cfg.CleanupFinished }, "finished")
+	}
+	for _, k := range garbage {
+		w.remove(ctx, k, core.SameCounter, func(r *sighting) bool { return r.lease.Owner == core.Nobody }, "the service no longer has the shard; what was not read is gone")
+	}
+}
+
+func (w *Worker) remove(ctx context.Context, k core.LeaseKey, same core.Same, ok func(*sighting) bool, text string) {
+	w.mu.Lock()
+	r := w.table.rows[k]
+	if r == nil || !ok(r) {
+		w.mu.Unlock()
+		return
+	}
+	row := r.lease
+	w.mu.Unlock()
+	callCtx, cancel := w.callContext(ctx)
+	defer cancel()
+	if err := w.store.Delete(callCtx, row, same); err != nil {
+		w.raced("delete lease", k, err)
+		return
+	}
+	w.emit(Event{Kind: LeaseDeleted, Key: k, Position: row.Checkpoint, Text: text})
+}

@@ -1,0 +1,542 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/balance"
+	"github.com/shardwarden/shardwarden/core/lineage"
+)
+
+// lookLoop looks at the lease table now and then, and does what follows from it: adopts what was given to this worker, gives what was asked
+// for, takes and asks for its share, begins what may begin, and watches for stalls.
+func (w *Worker) lookLoop(ctx context.Context) {
+	least := w.cfg.LookEvery / 50
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-w.lookNow:
+			if wait := least - time.Since(last); wait > 0 && !last.IsZero() {
+				timer.Reset(wait)
+				continue
+			}
+		}
+		next := w.lookOnce(ctx)
+		last = time.Now()
+		timer.Reset(max(least, next))
+	}
+}
+
+// lookOnce is one look. It returns when to look again.
+func (w *Worker) lookOnce(ctx context.Context) time.Duration {
+	w.announce(ctx) // announce, then look, then plan: else two that start at once both believe themselves alone
+	ids := w.streamIDs()
+	callCtx, cancel := context.WithTimeoutCause(ctx, max(w.cfg.LeaseDuration, time.Second), core.ErrUnavailable)
+	sight, err := core.See(callCtx, w.store, ids...)
+	cancel()
+	end := time.Now()
+	if err != nil {
+		return w.lookFailed(ctx, err)
+	}
+	w.count(Looks, core.LeaseKey{}, 1)
+	for _, b := range sight.Bad {
+		w.emit(Event{Kind: BadRow, Key: b.Key, Text: b.Row, Err: b})
+	}
+	w.mu.Lock()
+	w.table.read(sight, end, w.evidence)
+	clear(w.graphs)
+	w.lookErr, w.lookErrs = nil, 0
+	w.seeOwnBeat(sight.Workers)
+	todo := w.decideLocked(end)
+	w.mu.Unlock()
+	if todo.fail != nil {
+		w.fail(todo.fail)
+		return w.cfg.LookEvery
+	}
+	w.carryOut(ctx, todo)
+	return w.untilNextLook(time.Now())
+}
+
+func (w *Worker) lookFailed(ctx context.Context, err error) time.Duration {
+	if ctx.Err() != nil {
+		return time.Hour
+	}
+	w.count(LookErrors, core.LeaseKey{}, 1)
+	err = &core.Error{Op: "read the lease table", Err: err}
+	w.mu.Lock()
+	w.lookErr = err
+	w.lookErrs++
+	n, first := w.lookErrs, w.table.looks == 0
+	w.mu.Unlock()
+	fatal := errors.Is(err, core.ErrOtherStream) || errors.Is(err, core.ErrInvalid)
+	if fatal || first && (errors.Is(err, core.ErrDenied) || errors.Is(err, core.ErrNotFound)) {
+		w.fail(err)
+		return w.cfg.LookEvery
+	}
+	w.storeError("look", core.LeaseKey{}, err)
+	return min(w.cfg.LookEvery, w.cfg.LookEvery/8<<min(n, 4))
+}
+
+// untilNextLook is the time to the next look: the period, shortened at random, or the earliest time at which somebody may have died.
+func (w *Worker) untilNextLook(now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	period := w.cfg.LookEvery
+	if w.cfg.LookUnits > 0 {
+		// A consistent scan costs a read unit for each 4 KiB, and a lease row is a few hundred bytes.
+		units := (len(w.table.rows)*400 + 4095) / 4096
+		period = max(period, time.Duration(units)*time.Second/time.Duration(w.cfg.LookUnits))
+	}
+	next := period - rand.N(period/5+1)
+	if at := w.table.alarm(now, w.limits, func(k core.LeaseKey) bool { return w.held[k] != nil }); !at.IsZero() {
+		next = min(next, at.Sub(now)+time.Millisecond)
+	}
+	return next
+}
+
+// todo is what a look decided. Pure data: carryOut does it.
+type todo struct {
+	fail    error
+	adopt   []core.Lease // name me, and I do not hold them
+	again   []core.Lease // given away by me, and the row does not show it
+	verify  []*holding   // held, and the row says otherwise
+	asked   []request    // held, and somebody wants them
+	decline []*holding   // held, and who wants them is gone
+	begin   []*holding
+	ready   []*holding // held, waited for their parents, which have finished
+	restart []*consumer
+	stalled []*holding
+	overran []*consumer
+	take    []core.Lease
+	ask     []core.Lease
+	twins   []core.Lease
+	list    bool // a listing is wanted
+}
+
+type request struct {
+	h    *holding
+	from core.WorkerID
+}
+
+// decideLocked works out what to do from the table as read and what is held.
+func (w *Worker) decideLocked(now time.Time) todo {
+	var t todo
+	me := w.cfg.ID
+	foreign := false
+	present := w.table.present(me, now, w.limits)
+	w.present = present
+	here := func(id core.WorkerID) bool { _, ok := slices.BinarySearch(present, id); return ok }
+	for _, r := range w.table.rows {
+		l := &r.lease
+		h := w.held[l.Key]
+		switch {
+		case l.Ended():
+		case h != nil:
+			held, giving := h.peek()
+			switch {
+			case l.Counter > held.Counter && (l.Owner != me || l.Run != h.run):
+				t.verify = append(t.verify, h)
+			case l.Next != core.Nobody && l.Next != me && l.Owner == me && !giving && l.Counter >= held.Counter:
+				if w.hasPresence && !here(l.Next) {
+					t.decline = append(t.decline, h)
+				} else {
+					t.asked = append(t.asked, request{h, l.Next})
+				}
+			}
+		case l.Owner == me && (l.Run == "" || w.myRun(l.Run)):
+			if g, gave := w.given[l.Key]; !gave || l.Counter > g {
+				t.adopt = append(t.adopt, *l)
+			} else if w.myRun(l.Run) {
+				t.again = append(t.again, *l)
+			}
+		case l.Owner == me && r.life.moves > 0 && r.silent(now) < w.limits.ours:
+			t.twins = append(t.twins, *l)
+		}
+		if l.Owner != core.Nobody && l.Owner != me && l.Run == "" && !r.ours && !l.Ended() && !r.free(now, w.limits) {
+			foreign = true
+			if r.foreign >= 2 {
+				t.fail = &core.Error{Op: "share lease table", Stream: l.Key.Stream, Shard: l.Key.Shard, Err: fmt.Errorf(
+					"worker %q renews leases and is not of this library (its rows carry no run); stop it first, or use another application name: %w", l.Owner, core.ErrForeignWorker)}
+				return t
+			}
+		}
+	}
+	w.decideHeldLocked(&t, now)
+	if !w.taking || foreign {
+		// Somebody unknown owns leases: take nothing until it is seen to live (an error) or to be gone (then its leases are free).
+		w.holdOff = foreign
+		return t
+	}
+	w.holdOff = false
+	w.planLocked(&t, now, present)
+	return t
+}
+
+// decideHeldLocked looks after what is held: what may begin, what stalls.
+func (w *Worker) decideHeldLocked(t *todo, now time.Time) {
+	for _, h := range w.held {
+		h.mu.Lock()
+		c, idle := h.consumer, h.consumer == nil && h.give == nil && !h.over && !h.fenced && !h.halted
+		ready := h.lease.Ready
+		h.mu.Unlock()
+		if idle {
+			if ready {
+				t.begin = append(t.begin, h)
+			} else if ok, why := w.graphLocked(h.st).MayStart(h.key.Shard); ok {
+				t.ready = append(t.ready, h)
+			} else {
+				h.set(Waiting, why, nil)
+				w.wantListingLocked(h.st, h.key.Shard, now, t)
+			}
+			continue
+		}
+		if c == nil {
+			continue
+		}
+		if since, bad := c.stalledFor(now); bad && since >= w.cfg.StallAfter {
+			if c.reads.restarts() >= 1 && since >= 2*w.cfg.StallAfter && len(w.present) > 1 {
+				t.stalled = append(t.stalled, h)
+			} else {
+				t.restart = append(t.restart, c)
+			}
+		}
+	}
+	for _, c := range w.running {
+		if at := c.stopped.Load(); at != 0 && now.UnixNano()-at > int64(w.cfg.StopMargin) && c.overran.CompareAndSwap(false, true) {
+			t.overran = append(t.overran, c)
+		}
+	}
+}
+
+// wantListingLocked asks for a listing when a shard waits for parents that have no lease: only a complete listing tells whether they are gone.
+func (w *Worker) wantListingLocked(st *stream, shard core.ShardID, now time.Time, t *todo) {
+	for _, p := range w.graphLocked(st).Waits(shard) {
+		if p.Why == lineage.Unlisted {
+			if st.wanted.IsZero() {
+				st.wanted = now
+			}
+			t.list = true
+			return
+		}
+	}
+}
+
+// graphLocked is the lineage of a stream as last seen. Built once a look.
+func (w *Worker) graphLocked(st *stream) *lineage.Graph {
+	if g := w.graphs[st.id]; g != nil {
+		return g
+	}
+	in := w.lineageLocked(st)
+	if !st.wanted.IsZero() && st.listedAt.After(st.wanted) {
+		in.Shards, in.Listed = st.listing, true
+		st.wanted = time.Time{}
+	}
+	g := lineage.New(in)
+	w.graphs[st.id] = g
+	return g
+}
+
+// lineageLocked is the stream's leases as last seen.
+func (w *Worker) lineageLocked(st *stream) lineage.Input {
+	in := lineage.Input{Stream: st.id, Start: st.start, Lacks: st.lacks}
+	for _, r := range w.table.rows {
+		if r.lease.Key.Stream == st.id {
+			in.Leases = append(in.Leases, r.lease)
+		}
+	}
+	for k := range w.table.bad {
+		if k.Stream == st.id || k.Stream == "" {
+			in.Bad = append(in.Bad, k.Shard)
+		}
+	}
+	return in
+}
+
+var planSeed = maphash.MakeSeed()
+
+// planLocked works out this worker's part of an even spread, if anything but counters has changed since the last plan.
+func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
+	in := balance.Input{Seed: w.seed}
+	me := w.cfg.ID
+	for _, id := range present {
+		in.Workers = append(in.Workers, balance.Worker{ID: id, Cap: w.cfg.MaxLeases})
+	}
+	var sum maphash.Hash
+	sum.SetSeed(planSeed)
+	for _, id := range present {
+		sum.WriteString(string(id))
+		sum.WriteByte(0)
+	}
+	rows := make([]*sighting, 0, len(w.table.rows))
+	for _, r := range w.table.rows {
+		if st := w.streams[r.lease.Key.Stream]; st != nil && !r.lease.Ended() {
+			rows = append(rows, r)
+		}
+	}
+	slices.SortFunc(rows, func(a, b *sighting) int {
+		return cmp.Or(cmp.Compare(a.lease.Key.Stream, b.lease.Key.Stream), cmp.Compare(a.lease.Key.Shard, b.lease.Key.Shard))
+	})
+	byKey := make(map[core.LeaseKey]*sighting, len(rows))
+	for _, r := range rows {
+		l := &r.lease
+		b := balance.Lease{Key: l.Key, Owner: l.Owner, Next: l.Next, Weight: l.Throughput}
+		h := w.held[l.Key]
+		if h == nil && r.free(now, w.limits) {
+			st := w.streams[l.Key.Stream]
+			if !l.Ready {
+				if ok, _ := w.graphLocked(st).MayStart(l.Key.Shard); !ok {
+					w.wantListingLocked(st, l.Key.Shard, now, t)
+					continue
+				}
+			}
+			if w.running[l.Key] != nil {
+				continue // a handler of a former lease still runs here: somebody else must take it
+			}
+			b.Free = true
+			if r.freeSince.IsZero() {
+				r.freeSince = now
+			}
+			b.Waited = int(now.Sub(r.freeSince) / (w.cfg.LookEvery * 4 / 5)) // looks come at least that often; a poke is no look
+		} else {
+			r.freeSince = time.Time{}
+			b.Movable = r.cool(now, 3*w.cfg.LeaseDuration) && l.Next == core.Nobody
+		}
+		if !r.gaveUpOn.IsZero() && now.Sub(r.gaveUpOn) < 3*w.cfg.LeaseDuration && b.Free && len(present) > 1 && b.Waited == 0 {
+			continue // it stalled here a moment ago: let another try first
+		}
+		in.Leases = append(in.Leases, b)
+		byKey[l.Key] = r
+		sum.WriteString(string(l.Key.Stream))
+		sum.WriteString(string(l.Key.Shard))
+		sum.WriteByte(0)
+		sum.WriteString(string(l.Owner))
+		sum.WriteByte(0)
+		sum.WriteString(string(l.Next))
+		var state [8]byte
+		binary.LittleEndian.PutUint32(state[:], uint32(b.Waited)<<2|bit(b.Free)<<1|bit(b.Movable))
+		sum.Write(state[:])
+	}
+	if s := sum.Sum64(); s != w.planned {
+		w.planned = s
+	} else {
+		return
+	}
+	plan := balance.Make(in)
+	w.unserved = plan.Unserved
+	mine := plan.For(me)
+	for _, m := range mine.Take {
+		t.take = append(t.take, byKey[m.Lease].lease)
+	}
+	for _, m := range mine.Ask {
+		r := byKey[m.Lease]
+		r.asked = now
+		t.ask = append(t.ask, r.lease)
+	}
+	if len(t.take)+len(t.ask) > 0 {
+		w.planned = 0 // what comes of it may fail: plan again at the next look
+	}
+}
+
+func bit(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// carryOut does what a look decided. Writes of different leases go out side by side.
+func (w *Worker) carryOut(ctx context.Context, t todo) {
+	for _, l := range t.twins {
+		w.emit(Event{Kind: TwinSeen, Key: l.Key, Counter: l.Counter, Err: core.ErrTwin, Text: "a lease of this worker's id is renewed under run " + l.Run})
+		w.noteTwin()
+	}
+	for _, h := range t.verify {
+		w.renewer.now(h)
+	}
+	for _, q := range t.asked {
+		w.giveAway(q.h, giving{why: core.ErrHandOver, to: q.from})
+	}
+	for _, h := range t.decline {
+		w.wg.Go(func() { w.decline(h, "it is no longer present") })
+	}
+	for _, c := range t.restart {
+		n := c.reads.stalled()
+		w.emit(Event{Kind: ShardStalled, Key: c.h.key, Failures: n, Err: core.ErrStalled, Text: "reading is begun anew"})
+		c.restartReading()
+	}
+	for _, h := range t.stalled {
+		w.emit(Event{Kind: ShardStalled, Key: h.key, Err: core.ErrStalled, Text: "given up to another worker"})
+		w.mu.Lock()
+		if r := w.table.rows[h.key]; r != nil {
+			r.gaveUpOn = time.Now()
+		}
+		w.mu.Unlock()
+		w.giveAway(h, giving{why: core.ErrStalled})
+	}
+	for _, c := range t.overran {
+		w.emit(Event{Kind: HandlerOverran, Key: c.h.key, Err: context.Cause(c.ctx), Text: "the handler still runs though its right to process has ended; what it does counts for nothing"})
+	}
+	for _, h := range t.begin {
+		w.begin(h)
+	}
+	var g group
+	for _, h := range t.ready {
+		g.do(func() { w.markReady(ctx, h) })
+	}
+	for _, l := range t.adopt {
+		g.do(func() { w.adopt(ctx, l) })
+	}
+	for _, l := range t.again {
+		g.do(func() { w.releaseAgain(ctx, l) })
+	}
+	for _, l := range t.take {
+		g.do(func() { w.take(ctx, l) })
+	}
+	for _, l := range t.ask {
+		g.do(func() { w.askFor(ctx, l) })
+	}
+	g.wait()
+	if t.list || w.noLeases() {
+		poke(w.keepNow)
+	}
+}
+
+// group runs functions side by side, so many at a time.
+type group struct {
+	wg    sync.WaitGroup
+	slots chan struct{}
+}
+
+func (g *group) do(f func()) {
+	if g.slots == nil {
+		g.slots = make(chan struct{}, 64)
+	}
+	g.slots <- struct{}{}
+	g.wg.Go(func() { defer func() { <-g.slots }(); f() })
+}
+
+func (g *group) wait() { g.wg.Wait() }
+
+// take makes this worker the owner of a free lease, and begins at the checkpoint in the row after the take.
+func (w *Worker) take(ctx context.Context, seen core.Lease) {
+	run := w.newRun()
+	start := time.Now()
+	callCtx, cancel := w.callContext(ctx)
+	defer cancel()
+	write := core.Take(&seen, w.cfg.ID, run)
+	row, err := w.store.Update(callCtx, seen, write.Same, write.Set)
+	if err != nil {
+		w.raced("take lease", seen.Key, err)
+		return
+	}
+	w.hold(row, run, start, LeaseTaken, seen.Owner)
+}
+
+// adopt accepts a lease that names this worker: a write first, before the first record is read (docs/model, C-kcl-discover-run).
+func (w *Worker) adopt(ctx context.Context, seen core.Lease) {
+	run := w.newRun()
+	w.mu.Lock()
+	ready := seen.Ready
+	if st := w.streams[seen.Key.Stream]; st != nil && !ready {
+		ready, _ = w.graphLocked(st).MayStart(seen.Key.Shard)
+	}
+	w.mu.Unlock()
+	start := time.Now()
+	callCtx, cancel := w.callContext(ctx)
+	defer cancel()
+	write := core.Accept(run, ready)
+	row, err := w.store.Update(callCtx, seen, write.Same, write.Set)
+	if err != nil {
+		w.raced("accept lease", seen.Key, err)
+		return
+	}
+	w.hold(row, run, start, LeaseAccepted, core.Nobody)
+}
+
+// releaseAgain repeats a release whose answer was lost, under the counter it was sent with.
+func (w *Worker) releaseAgain(ctx context.Context, seen core.Lease) {
+	callCtx, cancel := w.callContext(ctx)
+	defer cancel()
+	write := core.Release()
+	if _, err := w.store.Update(callCtx, seen, write.Same, write.Set); err != nil {
+		w.raced("release lease", seen.Key, err)
+	}
+}
+
+// askFor asks the owner of a lease to hand it over.
+func (w *Worker) askFor(ctx context.Context, seen core.Lease) {
+	callCtx, cancel := w.callContext(ctx)
+	defer cancel()
+	write := core.Ask(w.cfg.ID)
+	if _, err := w.store.Update(callCtx, seen, write.Same, write.Set); err != nil {
+		w.raced("ask for lease", seen.Key, err)
+		return
+	}
+	w.emit(Event{Kind: LeaseAsked, Key: seen.Key, Other: seen.Owner, Counter: seen.Counter})
+}
+
+// raced notes a write of the look that did not go through. That another was quicker is an outcome, not an error.
+func (w *Worker) raced(op string, key core.LeaseKey, err error) {
+	if errors.Is(err, core.ErrConflict) || errors.Is(err, core.ErrNotFound) || w.base.Err() != nil {
+		return
+	}
+	w.storeError(op, key, err)
+}
+
+// hold begins to hold a lease that a write made this worker's.
+func (w *Worker) hold(row core.Lease, run string, start time.Time, kind Kind, from core.WorkerID) {
+	st := w.stream(row.Key.Stream)
+	if st == nil {
+		return
+	}
+	h := &holding{
+		w: w, st: st, key: row.Key, run: run, fence: uint64(row.Counter), lease: row, goodAt: start, state: Starting,
+		token: make(chan struct{}, 1), parked: make(chan struct{}), stored: make(chan struct{}),
+		// The first renewal comes early by chance, so that leases taken together are not renewed together for ever.
+		retryAt: start.Add(w.cfg.RenewEvery/2 + rand.N(w.cfg.RenewEvery/2+1)),
+	}
+	h.throughput.since = start
+	if row.Throughput > 0 {
+		h.throughput.kbps, h.throughput.any = row.Throughput, true
+	}
+	w.mu.Lock()
+	if w.held[row.Key] != nil || w.state == stateStopped {
+		w.mu.Unlock()
+		return
+	}
+	w.held[row.Key] = h
+	w.table.row(row, time.Now(), w.evidence)
+	w.mu.Unlock()
+	w.count(Taken, row.Key, 1)
+	w.emit(Event{Kind: kind, Key: row.Key, Other: from, Counter: row.Counter, Position: row.From()})
+	w.renewer.schedule(h)
+	if row.Ready {
+		w.begin(h)
+	} else {
+		w.look()
+	}
+}
+
+// markReady notes on the row that the parents have finished, before the first record, and begins.
+func (w *Worker) markReady(ctx context.Context, h *holding) {
+	err := h.update(ctx, func(l *core.Lease) (core.Write, bool) { return core.MarkReady(), !l.Ready })
+	if err != nil {
+		w.raced("mark lease ready", h.key, err)
+		return
+	}
+	w.begin(h)
+}

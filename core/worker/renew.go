@@ -1,0 +1,246 @@
+package worker
+
+import (
+	"container/heap"
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/shardwarden/shardwarden/core"
+)
+
+// renewer knows when each held lease is due: to be renewed, to have its checkpoint stored, or to be fenced off. One goroutine waits for the
+// earliest; each write runs in a goroutine of its own, so a slow one delays no other, and nothing here waits for reading or handling
+// (design, rule 2).
+type renewer struct {
+	w    *Worker
+	wake chan struct{}
+
+	mu  sync.Mutex
+	due dueHeap
+}
+
+type dueEntry struct {
+	at time.Time
+	h  *holding
+}
+
+type dueHeap []dueEntry
+
+func (d dueHeap) Len() int           { return len(d) }
+func (d dueHeap) Less(i, j int) bool { return d[i].at.Before(d[j].at) }
+func (d dueHeap) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
+func (d *dueHeap) Push(x any)        { *d = append(*d, x.(dueEntry)) }
+func (d *dueHeap) Pop() any {
+	old := *d
+	e := old[len(old)-1]
+	*d = old[:len(old)-1]
+	return e
+}
+
+// dueLocked says when the lease needs something next, and what is due now. ok is false when it needs nothing.
+func (h *holding) dueLocked(now time.Time) (at time.Time, renew, fence, ok bool) {
+	if h.over {
+		return at, false, false, false
+	}
+	fenceAt := h.goodAt.Add(h.w.trust)
+	renewAt := h.retryAt
+	if renewAt.IsZero() {
+		renewAt = h.goodAt.Add(h.w.cfg.RenewEvery)
+		if !h.ackSince.IsZero() {
+			if c := h.ackSince.Add(h.w.cfg.CheckpointEvery); c.Before(renewAt) {
+				renewAt = c
+			}
+		}
+	}
+	fence = !h.fenced && !now.Before(fenceAt)
+	renew = !h.renewing && !now.Before(renewAt)
+	switch {
+	case h.renewing && h.fenced:
+		return at, renew, fence, false // the write's end schedules it again
+	case h.renewing:
+		return fenceAt, renew, fence, true
+	case h.fenced || renewAt.Before(fenceAt):
+		return renewAt, renew, fence, true
+	}
+	return fenceAt, renew, fence, true
+}
+
+// schedule makes sure the lease is looked at when it is due.
+func (r *renewer) schedule(h *holding) {
+	h.mu.Lock()
+	at, _, _, ok := h.dueLocked(time.Now())
+	if !ok || (!h.scheduled.IsZero() && !at.Before(h.scheduled)) {
+		h.mu.Unlock()
+		return
+	}
+	h.scheduled = at
+	h.mu.Unlock()
+	r.mu.Lock()
+	heap.Push(&r.due, dueEntry{at, h})
+	first := r.due[0].h == h
+	r.mu.Unlock()
+	if first {
+		poke(r.wake)
+	}
+}
+
+// now makes a lease due at once, to find out what has become of it.
+func (r *renewer) now(h *holding) {
+	h.mu.Lock()
+	if h.retryAt = time.Now(); h.over {
+		h.mu.Unlock()
+		return
+	}
+	h.mu.Unlock()
+	r.schedule(h)
+}
+
+func (r *renewer) run(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		now := time.Now()
+		var ready []*holding
+		wait := time.Hour
+		r.mu.Lock()
+		for len(r.due) > 0 {
+			if d := r.due[0].at.Sub(now); d > 0 {
+				wait = d
+				break
+			}
+			ready = append(ready, heap.Pop(&r.due).(dueEntry).h)
+		}
+		r.mu.Unlock()
+		for _, h := range ready {
+			r.serve(ctx, h, now)
+		}
+		if len(ready) > 0 {
+			continue // serving may have put new entries in front
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+func (r *renewer) serve(ctx context.Context, h *holding, now time.Time) {
+	h.mu.Lock()
+	h.scheduled = time.Time{}
+	_, renew, fence, _ := h.dueLocked(now)
+	if renew {
+		h.renewing = true
+	}
+	h.mu.Unlock()
+	if fence {
+		h.fenceOff(now)
+	}
+	if renew {
+		r.w.wg.Go(func() {
+			err := h.renew(ctx)
+			h.mu.Lock()
+			h.renewing = false
+			if err != nil {
+				h.failures++
+				h.retryAt = time.Now().Add(retryAfter(h.failures, r.w.cfg.RenewEvery))
+			}
+			h.mu.Unlock()
+			if err != nil && ctx.Err() == nil && !isLost(err) {
+				r.w.count(RenewErrors, h.key, 1)
+				r.w.storeError("renew lease", h.key, err)
+			}
+			r.schedule(h)
+		})
+	}
+	r.schedule(h)
+}
+
+// retryAfter is the pause after the nth failed renewal in a row: at once, then longer, never so long that a short outage costs the lease.
+func retryAfter(n int, every time.Duration) time.Duration {
+	d := every / 40 << min(n-1, 3)
+	return d/2 + rand.N(d/2+1)
+}
+
+// meter smooths the bytes that a shard delivered, as the KCL does for throughputKBps (kcl.md 3.3: KB a second, alpha 0.5).
+type meter struct {
+	mu    sync.Mutex
+	bytes int64
+	since time.Time
+	kbps  float64
+	any   bool
+}
+
+func (m *meter) add(n int64) {
+	m.mu.Lock()
+	m.bytes += n
+	m.mu.Unlock()
+}
+
+// rate closes an interval; nil until something was delivered.
+func (m *meter) rate(now time.Time) *float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dt := now.Sub(m.since).Seconds()
+	if m.since.IsZero() || dt <= 0 {
+		m.since = now
+		return nil
+	}
+	if m.bytes == 0 && !m.any {
+		m.since = now
+		return nil
+	}
+	now1 := float64(m.bytes) / 1024 / dt
+	if m.any {
+		now1 = (m.kbps + now1) / 2
+	}
+	m.kbps, m.any, m.bytes, m.since = now1, true, 0, now
+	return new(m.kbps)
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// backoff is a pause that doubles, with jitter.
+type backoff struct{ next, most time.Duration }
+
+func (b *backoff) pause() time.Duration {
+	d := b.next
+	b.next = min(2*b.next, b.most)
+	return d/2 + rand.N(d/2+1)
+}
+
+// wait pauses; false when ctx ended first.
+func (b *backoff) wait(ctx context.Context, also ...<-chan struct{}) bool {
+	t := time.NewTimer(b.pause())
+	defer t.Stop()
+	var other <-chan struct{}
+	if len(also) > 0 {
+		other = also[0]
+	}
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+	case <-other:
+	}
+	return false
+}
+
+// backoff for repeated calls to the store.
+func (w *Worker) backoff() *backoff {
+	return &backoff{next: w.cfg.RenewEvery / 40, most: w.cfg.RenewEvery / 2}
+}
+
+// callContext bounds one call to the store, so that one lost answer does not eat the time in which a lease could still be renewed.
+func (w *Worker) callContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, w.trust/4, core.ErrUnavailable)
+}

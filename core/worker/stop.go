@@ -1,0 +1,212 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/balance"
+)
+
+// AbandonedError names the shards whose handlers had not returned when the time for a graceful stop was over. Their leases are left to expire:
+// to hand them on would let two handlers run at once.
+type AbandonedError struct{ Shards []core.LeaseKey }
+
+func (e *AbandonedError) Error() string {
+	names := make([]string, len(e.Shards))
+	for i, k := range e.Shards {
+		names[i] = k.String()
+	}
+	return fmt.Sprintf("%d shards abandoned, their handlers have not returned: %s", len(names), strings.Join(names, ", "))
+}
+
+// Shutdown stops the worker gracefully: no more leases are taken; handlers may finish the batch at hand; what they acknowledged is stored;
+// leases are handed on to workers that are present, or released. It returns when Run has returned, with Run's error. If ctx ends
+// first, handlers still running are told so (their context ends) and their shards are abandoned: [*AbandonedError]. Before Run it only
+// keeps Run from starting.
+func (w *Worker) Shutdown(ctx context.Context) error {
+	select {
+	case w.stop <- stopRequest{ctx}:
+	default: // somebody asked already
+	}
+	w.mu.Lock()
+	fresh := w.state == stateNew
+	w.mu.Unlock()
+	if fresh {
+		return nil
+	}
+	<-w.stopped
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.runErr
+}
+
+// release gives every lease away within patience. Handlers have the time soft to finish by themselves; then their contexts end. A clean stop
+// returns nil.
+func (w *Worker) release(patience context.Context, soft time.Duration) error {
+	w.mu.Lock()
+	held := make([]*holding, 0, len(w.held))
+	keys := make([]core.LeaseKey, 0, len(w.held))
+	for k, h := range w.held {
+		held = append(held, h)
+		keys = append(keys, k)
+	}
+	to := w.spreadLocked(keys)
+	w.mu.Unlock()
+	var g group
+	for _, h := range held {
+		w.giveAwayIn(&g, h, giving{why: core.ErrShutdown, to: to[h.key], by: patience})
+	}
+	defer time.AfterFunc(soft, func() { w.cancelAll(core.ErrShutdown) }).Stop()
+	g.wait()
+	w.cancelAll(core.ErrShutdown)
+	var left []core.LeaseKey
+	w.mu.Lock()
+	running := make([]*consumer, 0, len(w.running))
+	for _, c := range w.running {
+		running = append(running, c)
+	}
+	w.mu.Unlock()
+	for _, c := range running {
+		select {
+		case <-c.done:
+		case <-patience.Done():
+			select {
+			case <-c.done:
+			default:
+				left = append(left, c.h.key)
+			}
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	slices.SortFunc(left, func(a, b core.LeaseKey) int { return strings.Compare(a.String(), b.String()) })
+	return &AbandonedError{left}
+}
+
+func (w *Worker) cancelAll(why error) {
+	w.mu.Lock()
+	running := make([]*consumer, 0, len(w.running))
+	for _, c := range w.running {
+		running = append(running, c)
+	}
+	w.mu.Unlock()
+	for _, c := range running {
+		c.cancel(why)
+	}
+}
+
+// spreadLocked says to whom each lease goes when this worker leaves: to those present, evenly; nobody where there is nobody.
+func (w *Worker) spreadLocked(keys []core.LeaseKey) map[core.LeaseKey]core.WorkerID {
+	in := balance.Input{Seed: w.seed}
+	for _, id := range w.present {
+		in.Workers = append(in.Workers, balance.Worker{ID: id, Cap: w.cfg.MaxLeases})
+	}
+	for _, r := range w.table.rows {
+		if !r.lease.Ended() {
+			in.Leases = append(in.Leases, balance.Lease{Key: r.lease.Key, Owner: r.lease.Owner, Next: r.lease.Next, Weight: r.lease.Throughput})
+		}
+	}
+	return balance.Spread(in, w.cfg.ID, keys)
+}
+
+// giveAway gives a lease up in the background.
+func (w *Worker) giveAway(h *holding, g giving) { w.giveAwayIn(nil, h, g) }
+
+func (w *Worker) giveAwayIn(in *group, h *holding, g giving) {
+	h.mu.Lock()
+	if h.over || h.give != nil && !errors.Is(g.why, core.ErrShutdown) {
+		h.mu.Unlock()
+		return
+	}
+	h.give = &g
+	c := h.consumer
+	h.state, h.why = Draining, ""
+	h.mu.Unlock()
+	run := func() { w.drainAndGive(h, c, &g) }
+	if in != nil {
+		in.do(run)
+	} else {
+		w.wg.Go(run)
+	}
+}
+
+// drainAndGive lets user code return, stores what it acknowledged, and gives the lease away in one write (design, rule 8).
+func (w *Worker) drainAndGive(h *holding, c *consumer, g *giving) {
+	by := g.by
+	if by == nil {
+		ctx, cancel := context.WithTimeout(w.base, w.cfg.HandlerStopTimeout)
+		defer cancel()
+		by = ctx
+	}
+	if c != nil {
+		c.drainFor(g.why)
+		select {
+		case <-c.done:
+		case <-by.Done():
+			select {
+			case <-c.done:
+			default:
+				if !errors.Is(g.why, core.ErrShutdown) {
+					w.decline(h, "the handler did not return in time")
+				}
+				return // its handler still runs: the lease is kept, or left to expire
+			}
+		}
+	}
+	if h.fencedOff() {
+		h.resume(g)
+		return
+	}
+	ack := func() core.Position { h.mu.Lock(); defer h.mu.Unlock(); return h.ack }()
+	if !ack.IsZero() {
+		if err := h.store(by, ack, nil); err != nil {
+			if !isLost(err) {
+				h.resume(g)
+			}
+			return
+		}
+		h.checkpointed(ack)
+	}
+	if err := h.giveUp(by, g.to); err != nil && !isLost(err) {
+		w.storeError("give up lease", h.key, err)
+	}
+}
+
+func (h *holding) fencedOff() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.fenced
+}
+
+// resume ends a give-away that did not come about: the lease is processed further.
+func (h *holding) resume(g *giving) {
+	h.mu.Lock()
+	if h.give == g || g == nil {
+		h.give = nil
+	}
+	h.mu.Unlock()
+	h.w.look()
+}
+
+// decline says no to the worker that asks, and goes on. The write bumps the counter, which kills a hand-over that may be on its way.
+func (w *Worker) decline(h *holding, why string) {
+	var other core.WorkerID
+	err := h.update(w.base, func(l *core.Lease) (core.Write, bool) {
+		if other == core.Nobody {
+			other = l.Next
+		}
+		return core.Decline(), l.Next != core.Nobody || other == core.Nobody
+	})
+	h.resume(nil)
+	if err != nil {
+		w.raced("decline hand-over", h.key, err)
+		return
+	}
+	w.emit(Event{Kind: LeaseDeclined, Key: h.key, Other: other, Text: why})
+}

@@ -1,0 +1,58 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/lineage"
+)
+
+// stream is one stream that the worker consumes. Its source's abilities are found once.
+type stream struct {
+	id     core.StreamID
+	source core.StreamSource
+	lacks  core.SourceLacks
+	start  core.Position
+	order  core.PositionOrder
+	clock  core.Clock
+	fixer  core.Resolver
+
+	// What follows belongs to the keeper's goroutine, but for listing.
+	instant  time.Time // what a Latest start was resolved to by this worker, if it had to
+	nextList time.Time
+	audited  time.Time
+	cleaned  time.Time
+	gone     time.Time
+	empty    int // looks in a row that showed no lease at all
+	owed     map[core.ShardID]bool
+	holes    map[lineage.Hole]int
+	missing  map[core.ShardID]bool
+
+	// Guarded by Worker.mu.
+	listing  []core.Shard // the last complete one
+	listedAt time.Time    // when it began
+	wanted   time.Time    // since when a listing is wanted to see whether parents without leases are gone; zero: it isn't
+	ended    bool         // a shard ended here since the last pass of the keeper
+}
+
+func newStream(s core.Stream, info core.StreamInfo) *stream {
+	st := &stream{id: info.ID, source: s.Source, lacks: info.Lacks, start: s.Start, owed: map[core.ShardID]bool{}}
+	if st.start.IsZero() {
+		st.start = core.FromHorizon
+	}
+	st.order, _ = s.Source.(core.PositionOrder)
+	st.clock, _ = s.Source.(core.Clock)
+	st.fixer, _ = s.Source.(core.Resolver)
+	return st
+}
+
+// now is the time of the service, which is what its records are stamped with; the local time where the service does not tell.
+func (st *stream) now(ctx context.Context) time.Time {
+	if st.clock != nil {
+		if t, err := st.clock.Now(ctx); err == nil {
+			return t
+		}
+	}
+	return time.Now()
+}
