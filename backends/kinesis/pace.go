@@ -1,6 +1,7 @@
 package kinesis
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -46,14 +47,15 @@ func (s *size) limit() int32 {
 	return int32(min(max(1, int(float64(s.page)/average)), s.most))
 }
 
+// saw notes a page. Larger records count at once, for memory's sake; smaller ones bring the average down by orders of magnitude, not bytes, so
+// that one large record does not make pages small for long.
 func (s *size) saw(records, bytes int) {
 	if records == 0 {
 		return
 	}
 	a := max(1, float64(bytes)/float64(records))
-	if s.average == 0 {
-		s.average = a
-	} else {
-		s.average = (s.average + a) / 2
+	if a < s.average {
+		a = math.Sqrt(a * s.average)
 	}
+	s.average = a
 }

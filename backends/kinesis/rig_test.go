@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -306,3 +307,35 @@ func ids(shards []core.Shard) string {
 }
 
 func shardID(i int) core.ShardID { return core.ShardID(fmt.Sprintf("shardId-%012d", i)) }
+
+func (r *rig) remove(stream string) {
+	r.t.Helper()
+	_, err := r.admin.DeleteStream(r.ctx, &sdk.DeleteStreamInput{StreamName: &stream})
+	r.ok(err)
+}
+
+// logged is a logger that keeps what it is told.
+type logged struct{ text strings.Builder }
+
+func (l *logged) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(&l.text, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// reshard splits or merges one of the open shards, as n says.
+func (r *rig) reshard(stream string, n int) {
+	r.t.Helper()
+	list, err := r.admin.ListShards(r.ctx, &sdk.ListShardsInput{StreamName: &stream, ShardFilter: &types.ShardFilter{Type: types.ShardFilterTypeAtLatest}})
+	r.ok(err)
+	var open []core.Shard
+	for i := range list.Shards {
+		s, err := newShard(&list.Shards[i])
+		r.ok(err)
+		open = append(open, s)
+	}
+	slices.SortFunc(open, func(a, b core.Shard) int { return bytes.Compare(a.Range.Start[:], b.Range.Start[:]) })
+	if i := n % len(open); n%2 == 0 && i+1 < len(open) {
+		r.merge(stream, open[i].ID, open[i+1].ID)
+	} else {
+		r.split(stream, open[i].ID)
+	}
+}
