@@ -284,7 +284,6 @@ func cmpKey(before, after *core.Lease) core.LeaseKey {
 	return after.Key
 }
 
-
 // The observer has returned before the writer does, also when another writer's change is being told.
 func TestWriterWaitsForTheObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
