@@ -1,0 +1,112 @@
+package consume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/shardwarden/shardwarden/core"
+)
+
+// Why printing ended before anybody asked for it.
+var (
+	errEnough = errors.New("printed as many records as were asked for")
+	errReader = errors.New("nobody reads stdout any more")
+	errIdle   = errors.New("no record came for a while")
+)
+
+// printer writes records to out. A batch is acknowledged only once all of it was written, so what was acknowledged outlives a kill -9.
+// Batches of different shards come at the same time; a batch is written in one piece.
+type printer struct {
+	out    io.Writer
+	stream string // as the user knows it
+	text   bool
+	max    int64 // 0: no limit
+	end    func(error)
+
+	mu      sync.Mutex // held while writing, on purpose: a slow reader slows all shards, and the leases are renewed meanwhile
+	printed int64
+	last    time.Time // a record was printed last, or the start
+	failed  error
+	buf     []byte
+}
+
+// process is the handler.
+func (p *printer) process(ctx context.Context, b *core.Batch) error {
+	if len(b.Records) == 0 {
+		return nil
+	}
+	n, enough, err := p.print(b)
+	switch {
+	case err != nil:
+		p.end(err)
+		return err
+	case n == len(b.Records):
+		if enough {
+			p.end(errEnough)
+		}
+		return nil
+	}
+	// Returning nil would acknowledge the rest, which is for whoever comes next. What was printed of this batch is stored, to the record,
+	// before the end is called for, since that ends ctx.
+	if n > 0 {
+		if err := b.CheckpointAfter(ctx, n-1); err != nil {
+			p.end(fmt.Errorf("store a checkpoint behind the last record printed (it and others will come again): %w", err))
+			return err
+		}
+		p.end(errEnough)
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// print writes as many records as may be printed and says how many, and whether that was the last that may. After an error none counts.
+func (p *printer) print(b *core.Batch) (n int, enough bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed != nil {
+		return 0, false, p.failed
+	}
+	n = len(b.Records)
+	if p.max > 0 {
+		n = int(min(int64(n), p.max-p.printed))
+	}
+	p.buf = p.buf[:0]
+	for i := range n {
+		p.buf = appendLine(p.buf, p.stream, b.Shard, &b.Records[i], p.text)
+	}
+	_, err = p.out.Write(p.buf)
+	p.last = time.Now()
+	if err != nil {
+		if p.failed = fmt.Errorf("write to stdout: %w", err); errors.Is(err, syscall.EPIPE) {
+			p.failed = errReader
+		}
+		return 0, false, p.failed
+	}
+	p.printed += int64(n)
+	return n, p.max > 0 && p.printed == p.max, nil
+}
+
+// watch ends everything once no record was printed for so long. It returns when ctx ends.
+func (p *printer) watch(ctx context.Context, idle time.Duration) {
+	for {
+		p.mu.Lock()
+		left := time.Until(p.last.Add(idle))
+		p.mu.Unlock()
+		if left <= 0 {
+			p.end(errIdle)
+			return
+		}
+		t := time.NewTimer(left)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+	}
+}

@@ -1,0 +1,44 @@
+// Package interrupt turns signals into an orderly stop, and a second signal into the end.
+package interrupt
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Signal is the cause of a context that a signal ended.
+type Signal struct{ syscall.Signal }
+
+func (s Signal) Error() string { return s.Signal.String() }
+
+// Status is how shells report a program that a signal ended.
+func (s Signal) Status() int { return 128 + int(s.Signal) }
+
+// Context ends, with a [Signal] as its cause, at the first SIGINT or SIGTERM. At the second the process exits at once. stop gives signals
+// back and waits for nothing.
+func Context(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for first := true; ; first = false {
+			select {
+			case s := <-signals:
+				got := Signal{s.(syscall.Signal)}
+				if first {
+					cancel(got)
+					continue
+				}
+				fmt.Fprintf(os.Stderr, "shardwarden: %v again, ending at once\n", got)
+				os.Exit(got.Status())
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
+}
