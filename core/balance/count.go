@@ -7,7 +7,8 @@ import (
 
 // share sets each worker's share: water poured into vessels as high as their caps.
 func (f *fleet) share() {
-	total := len(f.free)
+	// What a worker about to stop still holds will come to the others: nobody is asked now for what comes by itself soon.
+	total := len(f.free) + f.stopping
 	for i := range f.workers {
 		total += f.workers[i].active
 	}

@@ -118,8 +118,10 @@ type fleet struct {
 	free    []*lease // can be read, in order of their hash
 	blocked []*lease // free and blocked
 	taken   []*lease // beside Plan.Take
-	ended   map[core.LeaseKey]bool
-	mean    float64
+	// stopping are the leases that can be read of live owners who are not present.
+	stopping int
+	ended    map[core.LeaseKey]bool
+	mean     float64
 }
 
 type worker struct {
@@ -192,8 +194,11 @@ func newFleet(in Input) *fleet {
 		if l.holder = f.find(l.Next); l.holder < 0 {
 			l.holder = l.owner
 		}
-		if l.holder >= 0 {
+		switch {
+		case l.holder >= 0:
 			f.give(l, l.holder)
+		case !l.Blocked:
+			f.stopping++
 		}
 	}
 	return f

@@ -122,6 +122,9 @@ func (c *consumer) run() {
 	if ended {
 		h.end()
 		w.emit(Event{Kind: ShardEnded, Key: h.key, Counter: h.snapshot().Counter})
+		if w.cfg.AuditAtShardEnd {
+			poke(w.keepNow)
+		}
 	} else {
 		w.emit(Event{Kind: ShardStopped, Key: h.key, Err: why})
 	}

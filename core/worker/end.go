@@ -40,6 +40,7 @@ func (c *consumer) finish(proc core.Processor, children []core.Shard) error {
 			return err
 		}
 	}
+	h.acked(c, core.AtShardEnd) // so that no renewal stores an older place behind it
 	err := c.persist("store the end", func() error {
 		return h.store(c.ctx, core.AtShardEnd, nil)
 	})

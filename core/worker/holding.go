@@ -254,6 +254,15 @@ func (h *holding) acked(c *consumer, p core.Position) {
 	}
 }
 
+// forget takes back an acknowledgement that is not stored.
+func (h *holding) forget(p core.Position) {
+	h.mu.Lock()
+	if h.ack.Equal(p) {
+		h.ack, h.ackSince = core.Position{}, time.Time{}
+	}
+	h.mu.Unlock()
+}
+
 // reached is where processing goes on: behind the last acknowledged record.
 func (h *holding) reached() core.Position {
 	h.mu.Lock()

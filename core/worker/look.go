@@ -125,6 +125,8 @@ type todo struct {
 	ask     []core.Lease
 	twins   []core.Lease
 	list    bool // a listing is wanted
+	// unserved is said once a minute while it lasts
+	unserved []core.LeaseKey
 }
 
 type request struct {
@@ -336,7 +338,10 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 		return
 	}
 	plan := balance.Make(in)
-	w.unserved = plan.Unserved
+	if w.unserved = plan.Unserved; len(w.unserved) > 0 && now.Sub(w.unservedAt) >= time.Minute {
+		w.unservedAt = now
+		t.unserved = slices.Clone(w.unserved)
+	}
 	mine := plan.For(me)
 	for _, m := range mine.Take {
 		t.take = append(t.take, byKey[m.Lease].lease)
@@ -363,6 +368,10 @@ func (w *Worker) carryOut(ctx context.Context, t todo) {
 	for _, l := range t.twins {
 		w.emit(Event{Kind: TwinSeen, Key: l.Key, Counter: l.Counter, Err: core.ErrTwin, Text: "a lease of this worker's id is renewed under run " + l.Run})
 		w.noteTwin()
+	}
+	if len(t.unserved) > 0 {
+		e := Event{Kind: Unserved, Key: t.unserved[0], Records: len(t.unserved), Text: fmt.Sprintf("%d leases are over what all workers present may hold (MaxLeases %d): %v", len(t.unserved), w.cfg.MaxLeases, t.unserved[:min(len(t.unserved), 10)])}
+		w.emit(e)
 	}
 	for _, h := range t.verify {
 		w.renewer.now(h)

@@ -35,10 +35,14 @@ func (s *session) Checkpoint(ctx context.Context, p core.Position) error {
 }
 
 func (s *session) store(ctx context.Context, op string, p core.Position) error {
+	s.c.h.acked(s.c, p.Clone()) // what waited to be stored lies before it, and must not come after
 	err := s.c.h.insist(ctx, func(l *core.Lease) (core.Write, bool) {
 		return core.Store(p, nil), !l.Checkpoint.Equal(p) || l.Pending != nil
 	})
 	if err != nil {
+		if s.c.h.w.cfg.Checkpoints == Manual {
+			s.c.h.forget(p) // the user was told that it failed, and may prepare another
+		}
 		return s.fault(op, s.cause(ctx, err))
 	}
 	s.c.h.checkpointed(p)

@@ -79,28 +79,29 @@ type Worker struct {
 	stopped          chan struct{}
 	failed           chan error
 
-	mu        sync.Mutex
-	state     string
-	taking    bool // false: starting, or stopping
-	waiting   string
-	holdOff   bool
-	streams   map[core.StreamID]*stream
-	held      map[core.LeaseKey]*holding
-	running   map[core.LeaseKey]*consumer // consumers whose user code has not returned
-	given     map[core.LeaseKey]int64     // the highest counter under which a lease was given up
-	table     *table
-	graphs    map[core.StreamID]*lineage.Graph // of the look at hand
-	present   []core.WorkerID
-	unserved  []core.LeaseKey
-	holes     map[core.StreamID]int
-	planned   uint64
-	lookErr   error
-	listErr   error
-	lookErrs  int
-	announced time.Time
-	beat      uint64
-	twin      bool
-	runErr    error
+	mu         sync.Mutex
+	state      string
+	taking     bool // false: starting, or stopping
+	waiting    string
+	holdOff    bool
+	streams    map[core.StreamID]*stream
+	held       map[core.LeaseKey]*holding
+	running    map[core.LeaseKey]*consumer // consumers whose user code has not returned
+	given      map[core.LeaseKey]int64     // the highest counter under which a lease was given up
+	table      *table
+	graphs     map[core.StreamID]*lineage.Graph // of the look at hand
+	present    []core.WorkerID
+	unserved   []core.LeaseKey
+	unservedAt time.Time
+	holes      map[core.StreamID]int
+	planned    uint64
+	lookErr    error
+	listErr    error
+	lookErrs   int
+	announced  time.Time
+	beat       uint64
+	twin       bool
+	runErr     error
 }
 
 type stopRequest struct{ ctx context.Context }
