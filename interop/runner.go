@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -192,10 +196,29 @@ func freePorts(n int) ([]string, error) {
 	return ports, nil
 }
 
+// A put is sent once: sent again by the SDK, a record would be in the stream twice and the ledger would know one of them.
 func kinesisClient(url string) *kinesis.Client {
-	return kinesis.New(kinesis.Options{Region: region, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider(account, "secret", "")})
+	return kinesis.New(kinesis.Options{Region: region, BaseEndpoint: &url, RetryMaxAttempts: 1, HTTPClient: &http.Client{Transport: ownedBody{}},
+		Credentials: credentials.NewStaticCredentialsProvider(account, "secret", "")})
 }
 
 func dynamoClient(url string) *dynamodb.Client {
-	return dynamodb.New(dynamodb.Options{Region: region, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider(account, "secret", "")})
+	return dynamodb.New(dynamodb.Options{Region: region, BaseEndpoint: &url, HTTPClient: &http.Client{Transport: ownedBody{}},
+		Credentials: credentials.NewStaticCredentialsProvider(account, "secret", "")})
+}
+
+// ownedBody sends a copy of the body: the SDK closes its own before the transport has finished with it, which costs the connection
+// and with it the answer (docs/reference/go-peers.md 4.1).
+type ownedBody struct{}
+
+func (ownedBody) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		body, err := io.ReadAll(r.Body)
+		if err := errors.Join(err, r.Body.Close()); err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }
