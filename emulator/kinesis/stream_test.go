@@ -17,7 +17,9 @@ func TestRetentionDropsRecordsThenShards(t *testing.T) {
 		time.Sleep(12 * time.Hour)
 		r.put("orders", "0", "young")
 		r.split("orders", shardID(0), hashHalf)
-		read := func() string { return r.data(r.get(r.iterator("orders", shardID(0), types.ShardIteratorTypeTrimHorizon), 0)) }
+		read := func() string {
+			return r.data(r.get(r.iterator("orders", shardID(0), types.ShardIteratorTypeTrimHorizon), 0))
+		}
 		time.Sleep(12 * time.Hour)
 		if got := read(); got != "old young" {
 			t.Errorf("after 24 h exactly: %q, want both records", got)
@@ -103,7 +105,9 @@ func TestTrim(t *testing.T) {
 		_, q := r.put("orders", "0", fmt.Sprint(i))
 		seqs = append(seqs, q)
 	}
-	read := func() string { return r.data(r.get(r.iterator("orders", shardID(0), types.ShardIteratorTypeTrimHorizon), 0)) }
+	read := func() string {
+		return r.data(r.get(r.iterator("orders", shardID(0), types.ShardIteratorTypeTrimHorizon), 0))
+	}
 	r.ok(r.s.Trim("orders", shardID(0), seqs[2]))
 	if got := read(); got != "2 3" {
 		t.Errorf("trimmed before the third record: %q, want 2 3", got)
