@@ -23,6 +23,7 @@ type table struct {
 	writes  []int // of each row: its counter
 	workers []Worker
 	looks   []snapshot // newest last
+	last    map[core.WorkerID]int
 	waited  map[core.WorkerID][]int
 	sick    core.WorkerID // is present and does nothing
 
@@ -30,7 +31,7 @@ type table struct {
 }
 
 func newTable(seed uint64, n, m int) *table {
-	t := &table{rng: rand.New(rand.NewPCG(seed, 2)), writes: make([]int, n), waited: map[core.WorkerID][]int{}}
+	t := &table{rng: rand.New(rand.NewPCG(seed, 2)), writes: make([]int, n), last: map[core.WorkerID]int{}, waited: map[core.WorkerID][]int{}}
 	for i := range n {
 		t.rows = append(t.rows, Lease{Key: key(i), Free: true, Movable: true})
 	}
@@ -46,10 +47,12 @@ func (t *table) round(stale float64) {
 	for _, i := range t.rng.Perm(len(t.workers)) {
 		at := len(t.looks) - 1
 		if t.rng.Float64() < stale {
-			at = max(0, at-1-t.rng.IntN(2))
+			at = max(t.last[t.workers[i].ID], at-1-t.rng.IntN(2)) // nobody looks into its own past
 		}
+		fresh := at > t.last[t.workers[i].ID]
+		t.last[t.workers[i].ID] = at
 		if t.workers[i].ID != t.sick {
-			t.act(t.workers[i], t.looks[at])
+			t.act(t.workers[i], t.looks[at], fresh)
 		}
 	}
 	for i := range t.rows {
@@ -66,7 +69,7 @@ func (t *table) present(id core.WorkerID) bool {
 	return slices.ContainsFunc(t.workers, func(w Worker) bool { return w.ID == id })
 }
 
-func (t *table) act(w Worker, s snapshot) {
+func (t *table) act(w Worker, s snapshot, fresh bool) {
 	me, look, counts := w.ID, slices.Clone(s.rows), s.writes
 	if !slices.Contains(s.workers, w) {
 		s.workers = append(slices.Clone(s.workers), w)
@@ -79,7 +82,9 @@ func (t *table) act(w Worker, s snapshot) {
 	}
 	for i := range look {
 		if w := &t.waited[me][i]; look[i].Free {
-			*w++
+			if fresh {
+				*w++
+			}
 			look[i].Waited = *w
 		} else {
 			*w = -1
@@ -90,6 +95,7 @@ func (t *table) act(w Worker, s snapshot) {
 		i := slices.IndexFunc(t.rows, func(l Lease) bool { return l.Key == m.Lease })
 		l, seen := &t.rows[i], &look[i]
 		switch {
+		case l.Next == me || !l.Free && l.Owner == me: // it knows what it has written
 		case seen.Free && counts[i] == t.writes[i]:
 			l.Owner, l.Next, l.Free = me, core.Nobody, false
 			t.writes[i]++
@@ -116,7 +122,11 @@ func (t *table) leave(id core.WorkerID, died bool) {
 	}
 }
 
-func (t *table) join(id core.WorkerID) { t.workers = append(t.workers, Worker{ID: id}) }
+// join announces a worker. It looks after that, never before.
+func (t *table) join(id core.WorkerID) {
+	t.workers = append(t.workers, Worker{ID: id})
+	t.last[id] = len(t.looks)
+}
 
 func (t *table) loads() []int {
 	active, _ := held(Input{Leases: t.rows, Workers: t.workers})
@@ -194,30 +204,34 @@ func share(n, m int) int { return (n + m - 1) / m }
 // F11: a worker is replaced by another, again and again: little moves, little is refused.
 func TestReplacedWorkerMovesLittle(t *testing.T) {
 	for _, died := range []bool{true, false} {
-		for _, size := range []struct{ n, m int }{{8, 4}, {10, 4}, {64, 5}, {7, 3}, {3, 5}} {
-			t.Run(fmt.Sprintf("%d leases %d workers died %v", size.n, size.m, died), func(t *testing.T) {
-				f := newTable(3, size.n, size.m)
-				for range 4 {
-					f.round(0)
-				}
-				for i := range 20 {
-					f.moves, f.refused = 0, 0
-					f.leave(f.workers[f.rng.IntN(len(f.workers))].ID, died)
-					f.join(name(100 + i))
+		for _, stale := range []float64{0, 0.3} {
+			for _, size := range []struct{ n, m int }{{8, 4}, {10, 4}, {64, 5}, {7, 3}, {3, 5}} {
+				t.Run(fmt.Sprintf("%d leases %d workers died %v stale %v", size.n, size.m, died, stale), func(t *testing.T) {
+					const times = 20
+					f := newTable(3, size.n, size.m)
 					for range 4 {
-						f.round(0.3)
+						f.round(0)
 					}
-					if limit := share(size.n, size.m) + 1; f.moves > limit {
-						t.Fatalf("replacement %d moved %d leases, at most %d should", i, f.moves, limit)
+					f.refused = 0
+					for i := range times {
+						f.moves = 0
+						f.leave(f.workers[f.rng.IntN(len(f.workers))].ID, died)
+						f.join(name(100 + i))
+						for range 4 {
+							f.round(stale)
+						}
+						if limit := share(size.n, size.m) + 1; f.moves > limit {
+							t.Fatalf("replacement %d moved %d leases, at most %d should", i, f.moves, limit)
+						}
+						if !f.even() {
+							t.Fatalf("replacement %d: loads %v", i, f.loads())
+						}
 					}
-					if f.refused > 2 {
-						t.Fatalf("replacement %d: %d writes refused", i, f.refused)
+					if limit := 2 * times; stale == 0 && f.refused > 0 || f.refused > limit {
+						t.Errorf("%d writes refused in %d replacements", f.refused, times)
 					}
-					if !f.even() {
-						t.Fatalf("replacement %d: loads %v", i, f.loads())
-					}
-				}
-			})
+				})
+			}
 		}
 	}
 }
