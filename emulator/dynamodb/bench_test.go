@@ -8,9 +8,16 @@ import (
 	"testing"
 )
 
+// failer is what a testing.TB and a rapid.T have in common.
+type failer interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
 // post sends one request to the handler itself, without a client or socket,
 // so that the figures are the server's alone.
-func post(tb testing.TB, s *Server, op, body string) *httptest.ResponseRecorder {
+func post(tb failer, s *Server, op, body string) *httptest.ResponseRecorder {
 	r, err := http.NewRequest("POST", "/", strings.NewReader(body))
 	if err != nil {
 		tb.Fatal(err)
@@ -22,7 +29,7 @@ func post(tb testing.TB, s *Server, op, body string) *httptest.ResponseRecorder 
 	return w
 }
 
-func mustPost(tb testing.TB, s *Server, op, body string) string {
+func mustPost(tb failer, s *Server, op, body string) string {
 	tb.Helper()
 	w := post(tb, s, op, body)
 	if w.Code != 200 {
@@ -38,7 +45,7 @@ const leaseTable = `{"TableName":"leases","BillingMode":"PAY_PER_REQUEST",
 		"KeySchema":[{"AttributeName":"leaseOwner","KeyType":"HASH"},{"AttributeName":"leaseKey","KeyType":"RANGE"}]}]}`
 
 // leases makes a server with a lease table of n rows as the KCL writes them.
-func leases(tb testing.TB, n int) *Server {
+func leases(tb failer, n int) *Server {
 	s := New(Config{})
 	mustPost(tb, s, "CreateTable", leaseTable)
 	for i := range n {
