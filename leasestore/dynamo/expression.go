@@ -162,11 +162,14 @@ func (e *expression) apply(seen *core.Lease, m core.Same, set *core.Set, stream 
 	if set.Ready {
 		e.put(attrReady, &types.AttributeValueMemberBOOL{Value: true})
 	}
-	if set.Run != "" {
+	switch {
+	case set.Run != "":
 		e.put(attrRun, text(set.Run))
 		if stream != "" {
 			e.put(attrStream, text(string(stream)))
 		}
+	case set.Owner != nil && *set.Owner != seen.Owner && m&(core.SameCounter|core.SameOwner) != 0:
+		e.drop(attrRun) // or the former owner's would count again, if the lease ever came back to it without its doing
 	}
 	switch set.Switches {
 	case core.SwitchAdd:

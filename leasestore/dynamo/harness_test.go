@@ -113,7 +113,10 @@ func (s *service) ready(t testing.TB, opts ...dynamo.Option) *dynamo.Store {
 
 // sdk is a plain client, to do what others do.
 func (s *service) sdk() *dynamodb.Client {
-	return dynamodb.NewFromConfig(s.cfg, func(o *dynamodb.Options) { o.BaseEndpoint = aws.String("http://emulator"); o.Retryer = aws.NopRetryer{} })
+	return dynamodb.NewFromConfig(s.cfg, func(o *dynamodb.Options) {
+		o.BaseEndpoint = aws.String("http://emulator")
+		o.Retryer = aws.NopRetryer{}
+	})
 }
 
 // put writes rows as others would; they are in the notation of the dumps.

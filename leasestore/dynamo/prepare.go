@@ -19,7 +19,7 @@ import (
 // tableWait is how long Prepare waits for a table that is being made, as the KCL does (docs/reference/kcl.md 1.1).
 const (
 	tableWait   = 10 * time.Minute
-	firstPause  = 100 * time.Millisecond
+	firstPause  = 50 * time.Millisecond
 	longestWait = 2 * time.Second
 )
 
@@ -56,7 +56,6 @@ func (s *Store) Prepare(ctx context.Context) error {
 // makeTable returns once the table is there and can be used, and whether it was this call that created it.
 func (s *Store) makeTable(ctx context.Context) (created bool, err error) {
 	pause := pauses{next: firstPause}
-	asked := false // to create it, by us or by somebody else
 	for {
 		state, err := s.state(ctx)
 		switch {
@@ -69,18 +68,18 @@ func (s *Store) makeTable(ctx context.Context) (created bool, err error) {
 			return created, nil
 		case state == tableMissing && s.mustExist:
 			return false, fmt.Errorf("table %s does not exist in region %s%s, and is not to be created: create it with the partition key %s (S): %w", s.table, s.region, s.at(), attrKey, core.ErrNotFound)
-		case state == tableMissing && !asked:
+		case state == tableMissing:
+			// Asking more than once does no harm: the first to ask makes it.
 			switch err := s.create(ctx); {
 			case err == nil:
-				created, asked = true, true
-			case errors.Is(err, core.ErrExists):
-				asked = true
-			case errors.Is(err, core.ErrThrottled): // too many tables are being made in the account
+				created = true
+				continue
+			case errors.Is(err, core.ErrUnavailable):
+				created = true // or not: the next look shows
+			case errors.Is(err, core.ErrExists), errors.Is(err, core.ErrThrottled):
 			default:
 				return false, err
 			}
-		case state == tableGoing:
-			asked = false // once it is gone
 		}
 		if err := pause.wait(ctx); err != nil {
 			return created, err
@@ -94,7 +93,6 @@ const (
 	tableMissing tableState = iota
 	tableComing
 	tableReady
-	tableGoing
 )
 
 // state says how far the table is, and refuses one of the wrong shape.
@@ -121,10 +119,8 @@ func (s *Store) state(ctx context.Context) (tableState, error) {
 		}
 		s.mu.Unlock()
 		return tableReady, nil
-	case types.TableStatusCreating:
+	case types.TableStatusCreating, types.TableStatusDeleting: // once it is gone, it is made anew
 		return tableComing, nil
-	case types.TableStatusDeleting:
-		return tableGoing, nil
 	case types.TableStatusInaccessibleEncryptionCredentials:
 		return tableComing, fmt.Errorf("table %s: its encryption key can't be used (status %s): allow its use: %w", s.table, t.TableStatus, core.ErrDenied)
 	}
@@ -186,9 +182,6 @@ func (s *Store) create(ctx context.Context) error {
 	_, err := call(ctx, s, once("CreateTable"), s.client.CreateTable, in)
 	if denied, ok := errors.AsType[*CallError](err); ok && errors.Is(err, core.ErrDenied) {
 		denied.Hint = fmt.Sprintf("the table does not exist: %s (with tags also dynamodb:TagResource), or create it with the partition key %s (S)", s.permission(once("CreateTable")), attrKey)
-	}
-	if errors.Is(err, core.ErrUnavailable) && ctx.Err() == nil { // it may have been made all the same: look again
-		return nil
 	}
 	return err
 }

@@ -105,19 +105,20 @@ func TestRowTraceOfTheKCL(t *testing.T) {
 	step("renewed and checkpointed by A2", "checkpoint=S 496 checkpointOwner=S A2 checkpointSubSequenceNumber=N 0 "+wholeRange+" leaseCounter=N 7 "+key1+" leaseOwner=S B ownerSwitchesSinceCheckpoint=N 0 "+fixed+" throughputKBps=N 0.000012"+ours)
 
 	update(core.HandOver("B"))
+	ours = " | sw_ready=BOOL true" + stamp
 	step("transfer", "checkpoint=S 496 checkpointSubSequenceNumber=N 0 "+wholeRange+" leaseCounter=N 8 "+key1+" leaseOwner=S B ownerSwitchesSinceCheckpoint=N 1 "+fixed+" throughputKBps=N 0.000012"+ours)
-	if l.Run != "" || l.Owner != "B" {
-		t.Errorf("after the transfer: owner %q run %q, want B and none: the run in the row is the former owner's", l.Owner, l.Run)
-	}
 
 	update(core.Accept("B:1", false))
+	if l.Run != "B:1" || l.Owner != "B" {
+		t.Errorf("after accepting: owner %q run %q", l.Owner, l.Run)
+	}
 	update(core.Release())
-	step("evict", "checkpoint=S 496 checkpointSubSequenceNumber=N 0 "+wholeRange+" leaseCounter=N 10 "+key1+" ownerSwitchesSinceCheckpoint=N 1 "+fixed+" throughputKBps=N 0.000012 | sw_ready=BOOL true sw_run=S B:1"+stamp)
+	step("evict", "checkpoint=S 496 checkpointSubSequenceNumber=N 0 "+wholeRange+" leaseCounter=N 10 "+key1+" ownerSwitchesSinceCheckpoint=N 1 "+fixed+" throughputKBps=N 0.000012"+ours)
 
 	// Metadata: the counter stays.
 	update(core.AddChildren([]core.ShardID{"shardId-000000000003"}))
 	update(core.AddChildren([]core.ShardID{"shardId-000000000002", "shardId-000000000003"}))
-	step("children", "checkpoint=S 496 checkpointSubSequenceNumber=N 0 childShardIds=SS [shardId-000000000002 shardId-000000000003] "+wholeRange+" leaseCounter=N 10 "+key1+" ownerSwitchesSinceCheckpoint=N 1 "+fixed+" throughputKBps=N 0.000012 | sw_ready=BOOL true sw_run=S B:1"+stamp)
+	step("children", "checkpoint=S 496 checkpointSubSequenceNumber=N 0 childShardIds=SS [shardId-000000000002 shardId-000000000003] "+wholeRange+" leaseCounter=N 10 "+key1+" ownerSwitchesSinceCheckpoint=N 1 "+fixed+" throughputKBps=N 0.000012"+ours)
 }
 
 // A declined hand-over leaves the owner where it was and kills one still on its way.
