@@ -68,6 +68,9 @@ func (s Source) id() (core.StreamID, error) {
 	path := filepath.Join(s.Dir, idFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(s.Dir); err != nil {
+			return "", kind(err)
+		}
 		// Written under another name and linked, so that of many workers that start at once one wins, and none reads half an id.
 		draft := path + "." + rand.Text()
 		if err := os.WriteFile(draft, []byte(filepath.Base(s.Dir)+":"+rand.Text()+"\n"), 0o644); err != nil {
