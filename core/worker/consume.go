@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,17 +11,25 @@ import (
 )
 
 // consumer processes one shard under one lease, from the position reached to the end, or until the right to process ends. A holding has one
-// at a time; after a fence, a declined hand-over or ErrRestart it gets a new one.
+// at a time; after a fence, a declined hand-over or ErrRestart it gets a new one. In the pushed forms its goroutine lives only while there is
+// something to hand out, since most shards of a large fleet are idle; user code never runs twice at once.
 type consumer struct {
-	h      *holding
-	shard  core.Shard
-	ctx    context.Context // the right to process
-	cancel context.CancelCauseFunc
-	drain  chan struct{} // closed: finish the batch at hand, then end
-	done   chan struct{} // closed when user code has returned for good
-	window *window
-	reads  progress
-	start  core.Position
+	h       *holding
+	shard   core.Shard
+	ctx     context.Context // the right to process
+	cancel  context.CancelCauseFunc
+	drain   chan struct{} // closed: finish the batch at hand, then end
+	done    chan struct{} // closed when user code has returned for good
+	filled  chan struct{} // a page came; for the pulled form
+	window  *window
+	reads   progress
+	session *session
+	proc    core.Processor
+	start   core.Position
+	pending *core.Pending
+
+	mu     sync.Mutex
+	parked bool // no goroutine: the window is empty. wake starts one
 
 	why       atomic.Pointer[error]         // of the drain
 	delivered atomic.Pointer[core.Position] // behind the last batch handed to the handler
@@ -28,7 +37,6 @@ type consumer struct {
 	failures  atomic.Int64 // of the batch at hand
 	stopped   atomic.Int64 // when ctx ended, Unix nanoseconds; for noticing handlers that go on
 	overran   atomic.Bool
-	pending   *core.Pending
 }
 
 // Why a consumer ended, beside the causes of its context.
@@ -41,9 +49,13 @@ var (
 // begin starts processing a lease that is held, if nothing processes it and nothing forbids it. It reports whether it did.
 func (w *Worker) begin(h *holding) bool {
 	ctx, cancel := context.WithCancelCause(w.base)
-	c := &consumer{
-		h: h, ctx: ctx, cancel: cancel, drain: make(chan struct{}), done: make(chan struct{}),
-		window: newWindow(w.budget, w.cfg.ReadAheadShard),
+	c := &consumer{h: h, ctx: ctx, cancel: cancel, drain: make(chan struct{}), done: make(chan struct{})}
+	c.session = &session{c: c}
+	if w.cfg.Shard != nil {
+		c.filled = make(chan struct{}, 1)
+		c.window = newWindow(w.budget, w.cfg.ReadAheadShard, func() { poke(c.filled) })
+	} else {
+		c.window = newWindow(w.budget, w.cfg.ReadAheadShard, c.wake)
 	}
 	w.mu.Lock()
 	if former := w.running[h.key]; former != nil && former.h != h || w.state == stateStopped {
@@ -68,15 +80,22 @@ func (w *Worker) begin(h *holding) bool {
 	h.mu.Unlock()
 	w.running[h.key] = c
 	w.mu.Unlock()
-	context.AfterFunc(ctx, func() { c.stopped.Store(time.Now().UnixNano()) })
 	go c.run()
 	return true
+}
+
+// end ends the right to process, for a cause.
+func (c *consumer) end(cause error) {
+	c.stopped.CompareAndSwap(0, time.Now().UnixNano())
+	c.cancel(cause)
+	c.wake()
 }
 
 // drainFor asks the consumer to end once the batch at hand is done.
 func (c *consumer) drainFor(why error) {
 	if c.why.CompareAndSwap(nil, &why) {
 		close(c.drain)
+		c.wake()
 	}
 }
 
@@ -91,18 +110,62 @@ func (c *consumer) ending() error {
 	return nil
 }
 
+// run is the consumer's goroutine until its first pause.
 func (c *consumer) run() {
+	why := c.prepare()
+	switch {
+	case why != nil:
+	case c.h.w.cfg.Shard != nil:
+		why = c.pull()
+	default:
+		why = c.work()
+	}
+	if why != nil {
+		c.over(why)
+	}
+}
+
+// park lets the goroutine go while there is nothing to do. It reports whether it may.
+func (c *consumer) park() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.parked = c.window.empty() && c.ending() == nil
+	return c.parked
+}
+
+// wake goes on after a pause: a page came, or the end did.
+func (c *consumer) wake() {
+	c.mu.Lock()
+	was := c.parked
+	c.parked = false
+	c.mu.Unlock()
+	if was {
+		go func() {
+			if why := c.work(); why != nil {
+				c.over(why)
+			}
+		}()
+	}
+}
+
+// over ends the consumer. User code has returned.
+func (c *consumer) over(why error) {
 	h, w := c.h, c.h.w
-	why := c.serve()
-	reading := func() *reading { c.reads.mu.Lock(); defer c.reads.mu.Unlock(); return c.reads.current }()
-	c.cancel(why)
+	if p, ok := c.proc.(core.Stopper); ok && !errors.Is(why, errEnded) {
+		c.stopping(p, why)
+	}
+	c.end(why)
 	c.window.close()
+	c.reads.mu.Lock()
+	reading := c.reads.current
+	c.reads.mu.Unlock()
 	if reading != nil {
+		reading.close()
 		t := time.NewTimer(w.cfg.StopMargin)
 		select {
 		case <-reading.done:
 		case <-t.C:
-			w.log.Warn("the source does not return from Next though its context ended", "stream", h.key.Stream, "shard", h.key.Shard)
+			w.log.Warn("the source does not return from Next though its context ended and its reader was closed", "stream", h.key.Stream, "shard", h.key.Shard)
 		}
 		t.Stop()
 	}
@@ -132,23 +195,21 @@ func (c *consumer) run() {
 	w.look() // children may begin, or this shard again
 }
 
-// serve runs the user's code over the shard and says why it ended.
-func (c *consumer) serve() error {
+// prepare makes ready what the user's code needs, and begins to read.
+func (c *consumer) prepare() error {
 	h, w := c.h, c.h.w
 	if err := c.fixStart(); err != nil {
 		return err
 	}
 	c.start = h.reached()
 	c.reads.at = c.start
-	s := &session{c: c}
-	var proc core.Processor
 	if w.cfg.Process != nil {
-		proc = w.cfg.Process
+		c.proc = w.cfg.Process
 	}
 	if w.cfg.Factory != nil {
 		err := c.persist("factory", func() (err error) {
-			proc, err = w.cfg.Factory(c.ctx, s)
-			if err == nil && proc == nil {
+			c.proc, err = w.cfg.Factory(c.ctx, c.session)
+			if err == nil && c.proc == nil {
 				err = errors.New("the factory returned neither a processor nor an error")
 			}
 			return err
@@ -160,14 +221,7 @@ func (c *consumer) serve() error {
 	w.emit(Event{Kind: ShardStarted, Key: h.key, Position: c.start, Counter: int64(h.fence)})
 	h.set(Reading, "", nil)
 	c.read()
-	if w.cfg.Shard != nil {
-		return c.pull(s)
-	}
-	why := c.push(s, proc)
-	if p, ok := proc.(core.Stopper); ok && !errors.Is(why, errEnded) {
-		c.stopping(p, why)
-	}
-	return why
+	return nil
 }
 
 // fixStart gives a start without an instant (a row that the KCL made) the instant of now, stored before the first record is read, so that
@@ -185,16 +239,23 @@ func (c *consumer) fixStart() error {
 	})
 }
 
-// push is the loop over pages for the pushed forms.
-func (c *consumer) push(s *session, proc core.Processor) error {
+// work hands out the pages that are there, for the pushed forms. It returns why the consumer ends, or nil after it parked.
+func (c *consumer) work() error {
 	for {
-		p, err := c.next()
-		if err != nil {
-			return err
+		if why := c.ending(); why != nil {
+			return why
 		}
-		b := core.NewBatch(s, p.page)
+		p, ok := c.window.take()
+		if !ok {
+			if c.park() {
+				return nil
+			}
+			continue
+		}
+		b := core.NewBatch(c.session, p.page)
+		var err error
 		if len(b.Records) > 0 || c.h.w.cfg.DeliverEmpty {
-			err = c.deliver(proc, b)
+			err = c.deliver(c.proc, b)
 		}
 		if err == nil {
 			c.handled(b)
@@ -205,12 +266,12 @@ func (c *consumer) push(s *session, proc core.Processor) error {
 			return err
 		}
 		if end {
-			return c.finish(proc, children)
+			return c.finish(c.proc, children)
 		}
 	}
 }
 
-// next waits for a page.
+// next waits for a page, for the pulled form.
 func (c *consumer) next() (pageOf, error) {
 	for {
 		if why := c.ending(); why != nil {
@@ -220,7 +281,7 @@ func (c *consumer) next() (pageOf, error) {
 			return p, nil
 		}
 		select {
-		case <-c.window.filled:
+		case <-c.filled:
 		case <-c.drain:
 		case <-c.ctx.Done():
 		}

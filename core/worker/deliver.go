@@ -111,7 +111,7 @@ func (c *consumer) enter() (leave func(), err error) {
 	}
 	if c.ctx.Err() == nil && !c.h.trusted(time.Now()) {
 		c.h.fenceOff(time.Now())
-		c.cancel(core.ErrLeaseLost)
+		c.end(core.ErrLeaseLost)
 	}
 	if c.ctx.Err() != nil {
 		leave()

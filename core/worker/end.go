@@ -78,6 +78,9 @@ func (c *consumer) lastStored() error {
 		last := c.delivered.Load()
 		c.h.mu.Lock()
 		done := last == nil || c.h.lease.Checkpoint.Equal(*last)
+		if c.h.stored == nil {
+			c.h.stored = make(chan struct{})
+		}
 		stored := c.h.stored
 		c.h.mu.Unlock()
 		if done {

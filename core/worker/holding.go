@@ -31,10 +31,10 @@ type holding struct {
 	scheduled  time.Time     // when the renewer looks at it next; zero: it is in no queue
 	ack        core.Position // done by the handler and not stored yet; zero: none
 	ackSince   time.Time
-	over       bool // the lease is gone or given up
-	halted     bool // by the error policy or ErrDone: held, and not processed
-	fenced     bool // not renewed in time: nothing is processed until a renewal goes through
-	stored     chan struct{}
+	over       bool          // the lease is gone or given up
+	halted     bool          // by the error policy or ErrDone: held, and not processed
+	fenced     bool          // not renewed in time: nothing is processed until a renewal goes through
+	stored     chan struct{} // closed at the next write that goes through; nil while nobody waits
 	throughput meter
 	consumer   *consumer // what processes the shard; nil: nothing does
 	give       *giving   // the lease is being given up; nil: it isn't
@@ -208,7 +208,7 @@ func (h *holding) lost(why error) error {
 	h.w.count(Lost, h.key, 1)
 	h.w.emit(Event{Kind: LeaseLost, Key: h.key, Counter: counter, Err: why})
 	if c != nil {
-		c.cancel(core.ErrLeaseLost)
+		c.end(core.ErrLeaseLost)
 	}
 	h.w.drop(h)
 	h.w.look()
@@ -228,7 +228,7 @@ func (h *holding) fenceOff(now time.Time) {
 	h.mu.Unlock()
 	h.w.emit(Event{Kind: LeaseLost, Key: h.key, Counter: counter, Text: "not renewed for " + age.String() + "; kept trying", Err: core.ErrUnavailable})
 	if c != nil {
-		c.cancel(core.ErrLeaseLost)
+		c.end(core.ErrLeaseLost)
 	}
 }
 
@@ -280,8 +280,10 @@ func (h *holding) settleAckLocked() {
 			h.ack, h.ackSince = core.Position{}, time.Time{}
 		}
 	}
-	close(h.stored)
-	h.stored = make(chan struct{})
+	if h.stored != nil {
+		close(h.stored)
+		h.stored = nil
+	}
 }
 
 // renew writes a sign of life, and with it the checkpoint that waits.

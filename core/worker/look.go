@@ -514,7 +514,7 @@ func (w *Worker) hold(row core.Lease, run string, start time.Time, kind Kind, fr
 	}
 	h := &holding{
 		w: w, st: st, key: row.Key, run: run, fence: uint64(row.Counter), lease: row, goodAt: start, state: Starting,
-		token: make(chan struct{}, 1), parked: make(chan struct{}), stored: make(chan struct{}),
+		token: make(chan struct{}, 1), parked: make(chan struct{}),
 		// The first renewal comes early by chance, so that leases taken together are not renewed together for ever.
 		retryAt: start.Add(w.cfg.RenewEvery/2 + rand.N(w.cfg.RenewEvery/2+1)),
 	}

@@ -20,8 +20,8 @@ type pulled struct {
 }
 
 // pull runs the user's function over the shard. What it did not acknowledge comes again after an error.
-func (c *consumer) pull(s *session) error {
-	p := &pulled{session: s}
+func (c *consumer) pull() error {
+	p := &pulled{session: c.session}
 	err := c.persist("shard function", func() error {
 		p.err = nil
 		err := c.h.w.cfg.Shard(c.ctx, p)

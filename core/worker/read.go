@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardwarden/shardwarden/core"
 )
 
 // reading is one go at reading a shard: a goroutine that opens a reader and fills the window. It is begun anew, from the last page that went
-// into the window, when it stalls.
+// into the window, when it stalls; what the former still brings is dropped.
 type reading struct {
 	c      *consumer
-	cancel context.CancelCauseFunc
 	done   chan struct{}
+	reader atomic.Pointer[onceReader]
 }
 
 // progress is what the reader of a consumer has come to; shared by successive readings.
@@ -36,8 +37,7 @@ type progress struct {
 
 // read begins to read at the place reached so far.
 func (c *consumer) read() {
-	ctx, cancel := context.WithCancelCause(c.ctx)
-	r := &reading{c: c, cancel: cancel, done: make(chan struct{})}
+	r := &reading{c: c, done: make(chan struct{})}
 	c.reads.mu.Lock()
 	c.reads.current = r
 	if c.reads.good.IsZero() {
@@ -47,36 +47,44 @@ func (c *consumer) read() {
 	c.reads.mu.Unlock()
 	go func() {
 		defer close(r.done)
-		defer cancel(nil)
-		r.loop(ctx, at)
+		r.loop(c.ctx, at)
+		r.close()
 	}()
 }
 
-// restart gives up a reading that hangs and begins another. The former may hang for ever; what it still brings is dropped.
+// restartReading gives up a reading that hangs and begins another.
 func (c *consumer) restartReading() {
 	c.reads.mu.Lock()
-	old := c.reads.current
-	gone := c.reads.gone
+	old, gone := c.reads.current, c.reads.gone
 	c.reads.mu.Unlock()
 	if old == nil || gone || c.ctx.Err() != nil {
 		return
 	}
-	old.cancel(core.ErrStalled)
 	c.read()
+	go old.close() // ends a Next that waits; a source that hangs in Close too cannot be waited for
 }
 
-// mine reports whether r is still the reading that counts.
-func (r *reading) current() bool {
+// close closes the reader that is open, from whichever side comes first: the loop that uses it, or the end of its right to read.
+func (r *reading) close() {
+	if o := r.reader.Swap(nil); o != nil {
+		o.close()
+	}
+}
+
+// isCurrent reports whether r is still the reading that counts.
+func (r *reading) isCurrent() bool {
 	r.c.reads.mu.Lock()
 	defer r.c.reads.mu.Unlock()
 	return r.c.reads.current == r
 }
 
+// readBackoff is the pause between failed reads; a source makes its own retries before it fails.
+var readBackoff = backoff{next: 100 * time.Millisecond, most: 10 * time.Second}
+
 func (r *reading) loop(ctx context.Context, at core.Position) {
 	c, w := r.c, r.c.h.w
 	var reader *onceReader
-	defer func() { reader.close() }()
-	b := &backoff{next: 100 * time.Millisecond, most: 10 * time.Second}
+	b := readBackoff
 	for errs := 0; ; {
 		if err := c.waitForRoom(ctx); err != nil {
 			return
@@ -85,6 +93,7 @@ func (r *reading) loop(ctx context.Context, at core.Position) {
 		var err error
 		if reader == nil {
 			reader, err = openReader(ctx, c.h.st.source, c.shard, at)
+			r.reader.Store(reader)
 		}
 		if err == nil {
 			err = safely("read", func() (err error) { page, err = reader.Next(ctx); return err })
@@ -92,7 +101,7 @@ func (r *reading) loop(ctx context.Context, at core.Position) {
 				err = fmt.Errorf("the source returned neither a page nor an error: %w", core.ErrInvalid)
 			}
 		}
-		if ctx.Err() != nil || !r.current() {
+		if ctx.Err() != nil || !r.isCurrent() {
 			if page != nil && page.Release != nil {
 				page.Release()
 			}
@@ -106,7 +115,7 @@ func (r *reading) loop(ctx context.Context, at core.Position) {
 			switch {
 			case errors.Is(err, core.ErrTrimmed):
 				w.emit(Event{Kind: ShardTrimmed, Key: c.h.key, Position: at, Err: err, Text: "reading goes on at the oldest record"})
-				reader.close()
+				r.close()
 				reader = nil
 				at = core.FromHorizon
 				continue
@@ -119,7 +128,7 @@ func (r *reading) loop(ctx context.Context, at core.Position) {
 			}
 			w.emit(Event{Kind: ReadError, Key: c.h.key, Position: at, Failures: errs, Err: err})
 			if errs%5 == 0 { // a reader that keeps failing may be beyond help
-				reader.close()
+				r.close()
 				reader = nil
 			}
 			if !b.wait(ctx) {
@@ -127,7 +136,7 @@ func (r *reading) loop(ctx context.Context, at core.Position) {
 			}
 			continue
 		}
-		errs, b.next = 0, 100*time.Millisecond
+		errs, b.next = 0, readBackoff.next
 		w.count(Reads, c.h.key, 1)
 		if len(page.Records) == 0 {
 			w.count(EmptyReads, c.h.key, 1)
@@ -197,11 +206,10 @@ func (c *consumer) waitForRoom(ctx context.Context) error {
 	return err
 }
 
-// onceReader is a reader that may be closed from two sides: by the loop that uses it, and when the right to read ends while Next hangs.
+// onceReader is a reader that may be closed from two sides.
 type onceReader struct {
 	core.ShardReader
 	once sync.Once
-	stop func() bool
 }
 
 func openReader(ctx context.Context, source core.StreamSource, s core.Shard, at core.Position) (*onceReader, error) {
@@ -213,18 +221,12 @@ func openReader(ctx context.Context, source core.StreamSource, s core.Shard, at 
 	if r.ShardReader == nil {
 		return nil, fmt.Errorf("the source returned neither a reader nor an error: %w", core.ErrInvalid)
 	}
-	r.stop = context.AfterFunc(ctx, r.close)
 	return r, nil
 }
 
 func (r *onceReader) close() {
-	if r == nil {
-		return
-	}
-	r.once.Do(func() {
-		r.stop()
-		_ = safely("close reader", r.Close) // what it says of its end changes nothing: pages stay valid, and another reader is opened
-	})
+	// What Close says of its end changes nothing: pages stay valid, and another reader is opened.
+	r.once.Do(func() { _ = safely("close reader", r.Close) })
 }
 
 // stalledFor is how long there has been no sign that reading goes well, though there was room for a page.

@@ -97,7 +97,7 @@ func (w *Worker) cancelAll(why error) {
 	}
 	w.mu.Unlock()
 	for _, c := range running {
-		c.cancel(why)
+		c.end(why)
 	}
 }
 

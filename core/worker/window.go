@@ -44,7 +44,7 @@ func (b *budget) full() <-chan struct{} {
 type window struct {
 	budget *budget
 	most   int64
-	filled chan struct{} // something was put
+	filled func()        // called when something was put
 	eased  chan struct{} // something was released
 
 	mu     sync.Mutex
@@ -59,8 +59,8 @@ type pageOf struct {
 	bytes int64
 }
 
-func newWindow(b *budget, most int64) *window {
-	return &window{budget: b, most: most, filled: make(chan struct{}, 1), eased: make(chan struct{}, 1)}
+func newWindow(b *budget, most int64, filled func()) *window {
+	return &window{budget: b, most: most, filled: filled, eased: make(chan struct{}, 1)}
 }
 
 // mayRead reports whether another page may be read; if not, freed (where not nil) says when the budget has changed. An empty window has room for
@@ -119,13 +119,13 @@ func (w *window) put(p *core.Page) {
 	w.bytes += n
 	w.mu.Unlock()
 	w.budget.add(n)
-	poke(w.filled)
+	w.filled()
 }
 
 // recordOverhead is about what a Record costs beside its data and key.
 const recordOverhead = 96
 
-// take returns the next page, or nothing when none is there yet: wait on filled.
+// take returns the next page, if one is there.
 func (w *window) take() (pageOf, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,6 +150,12 @@ func (w *window) release(p pageOf) {
 	w.mu.Unlock()
 	w.budget.add(-p.bytes)
 	poke(w.eased)
+}
+
+func (w *window) empty() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.pages) == 0
 }
 
 func (w *window) held() int64 {
