@@ -133,14 +133,6 @@ func parseStart(from string) (core.Position, error) {
 
 // consume runs a worker until something ends it.
 func (o *options) consume(ctx context.Context, stdout io.Writer, log *slog.Logger) (err error) {
-	source, store, err := o.connect(ctx, log)
-	if err != nil {
-		return err
-	}
-	info, err := source.Describe(ctx)
-	if err != nil {
-		return err
-	}
 	opts := []worker.Option{worker.WithLogger(log)}
 	if o.events != "" {
 		events, e := openEvents(o.events)
@@ -153,6 +145,20 @@ func (o *options) consume(ctx context.Context, stdout io.Writer, log *slog.Logge
 			}
 		}()
 		opts = append(opts, worker.WithHooks(events))
+	}
+	defer context.AfterFunc(ctx, func() {
+		log.Info("stopping in order; once more ends it at once", "signal", context.Cause(ctx))
+	})()
+	source, store, err := o.connect(ctx, log)
+	if err != nil {
+		return err
+	}
+	info, err := source.Describe(ctx)
+	if ctx.Err() != nil {
+		return o.outcome(log, context.Cause(ctx), nil)
+	}
+	if err != nil {
+		return err
 	}
 	work, end := context.WithCancelCause(ctx)
 	defer end(nil)

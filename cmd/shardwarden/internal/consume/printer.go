@@ -35,33 +35,31 @@ type printer struct {
 	buf     []byte
 }
 
-// process is the handler.
+// process is the handler. core.ErrDone keeps the shard and reads it no more, which is what is wanted between the call for the end and the end:
+// nothing is acknowledged that was not printed.
 func (p *printer) process(ctx context.Context, b *core.Batch) error {
 	if len(b.Records) == 0 {
 		return nil
 	}
 	n, enough, err := p.print(b)
-	switch {
-	case err != nil:
+	if err != nil {
 		p.end(err)
-		return err
-	case n == len(b.Records):
+		return core.ErrDone
+	}
+	if n == len(b.Records) {
 		if enough {
 			p.end(errEnough)
 		}
 		return nil
 	}
-	// Returning nil would acknowledge the rest, which is for whoever comes next. What was printed of this batch is stored, to the record,
-	// before the end is called for, since that ends ctx.
-	if n > 0 {
+	if n > 0 { // the rest of the batch is for whoever comes next
+		why := errEnough
 		if err := b.CheckpointAfter(ctx, n-1); err != nil {
-			p.end(fmt.Errorf("store a checkpoint behind the last record printed (it and others will come again): %w", err))
-			return err
+			why = fmt.Errorf("store a checkpoint behind the last record printed (records that were printed will come again): %w", err)
 		}
-		p.end(errEnough)
+		p.end(why)
 	}
-	<-ctx.Done()
-	return context.Cause(ctx)
+	return core.ErrDone
 }
 
 // print writes as many records as may be printed and says how many, and whether that was the last that may. After an error none counts.

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	consume := "consume kinesis --stream s --app a "
+	tests := []struct {
+		name, args string
+		status     int
+		stdout     string // parts, separated by |
+		stderr     string
+	}{
+		{"nothing", "", 2, "", "Usage: shardwarden COMMAND"},
+		{"help", "help", 0, "demo|consume kinesis|emulator kinesis|version", ""},
+		{"help of a command", "help demo", 0, "--sabotage|Examples:", ""},
+		{"--help", "--help", 0, "Usage:", ""},
+		{"unknown command", "konsume", 2, "", `no command "konsume"`},
+		{"version", "version", 0, "shardwarden |go1", ""},
+		{"--version", "--version", 0, "shardwarden ", ""},
+		{"version with a flag", "version --x", 2, "", "unknown flag: --x"},
+
+		{"demo --help", "demo --help", 0, "--backend|--shards|--workers|--records|--kills|--reshards|--seed|--sabotage|Examples:", ""},
+		{"demo, numbers", "demo --shards 0 --workers -1 --records 0 --kills -1", 2, "", "--shards is 0|--workers is -1|--records is 0|--kills is -1|See: shardwarden demo --help"},
+		{"demo, backend", "demo --backend kafka", 2, "", `--backend is "kafka": must be kinesis or memory`},
+		{"demo, sabotage", "demo --sabotage explode", 2, "", `--sabotage is "explode": must be one of skip, repeat, reorder, early-child`},
+		{"demo, nothing to sabotage", "demo --sabotage early-child --reshards 0", 2, "", "without a split"},
+		{"demo, no number", "demo --records many", 2, "", `"many"|--records`},
+		{"demo, argument", "demo kinesis", 2, "", `unexpected argument "kinesis"`},
+
+		{"consume nothing", "consume", 2, "", "Say kinesis"},
+		{"consume something else", "consume kafka --stream s", 2, "", `"kafka" cannot be consumed`},
+		{"consume --help", "consume kinesis --help", 0,
+			"--stream|--app|--region|--endpoint-url|--dynamodb-endpoint-url|--worker-id|--from|--lease-duration|--checkpoint-interval|--max|--idle-exit|--events|--text|Examples:", ""},
+		{"consume --help without a backend", "consume --help", 0, "--stream", ""},
+		{"consume, all missing", "consume kinesis", 2, "", "--stream is missing|--app is missing"},
+		{"consume, from", consume + "--from yesterday", 2, "", `--from is "yesterday": must be trim-horizon, latest, or a time`},
+		{"consume, durations", consume + "--lease-duration 0s --checkpoint-interval -1s --idle-exit 0s", 2, "",
+			"--lease-duration is 0s: must be above zero|--checkpoint-interval is -1s|--idle-exit is 0s"},
+		{"consume, max", consume + "--max 0", 2, "", "--max is 0: must be at least 1"},
+		{"consume, endpoint", consume + "--endpoint-url localhost:4567 --dynamodb-endpoint-url ftp://x", 2, "",
+			`--endpoint-url is "localhost:4567": must be a URL|--dynamodb-endpoint-url is "ftp://x"`},
+		{"consume, no duration", consume + "--lease-duration 5", 2, "", "--lease-duration"},
+		{"consume, unknown flag", consume + "--follow", 2, "", "unknown flag: --follow|See: shardwarden consume kinesis --help"},
+		{"consume, no region", consume, 1, "", "no region: say --region, or set AWS_REGION"},
+		{"consume, events", consume + "--region us-east-1 --endpoint-url http://127.0.0.1:1 --events /no/such/folder/file", 1, "", "--events: open /no/such/folder/file"},
+
+		{"emulator --help", "emulator --help", 0, "--addr|--latency|--throttle|--seed|Examples:", ""},
+		{"emulator, which", "emulator", 2, "", "Say one of kinesis, dynamodb, all"},
+		{"emulator, unknown", "emulator sqs", 2, "", `no emulator "sqs"`},
+		{"emulator, flags", "emulator all --addr nowhere --latency -1s --throttle 2 --region mars", 2, "",
+			`--addr is "nowhere": must be host:port|--latency is -1s|--throttle is 2: must be between 0 and 1|--region is "mars"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, nil, strings.Fields(tt.args)...)
+			stdout := strings.Join(p.rest(), "\n")
+			p.wantExit(tt.status)
+			for part := range strings.SplitSeq(tt.stdout, "|") {
+				if !strings.Contains(stdout, part) {
+					t.Errorf("stdout lacks %q:\n%s", part, stdout)
+				}
+			}
+			for part := range strings.SplitSeq(tt.stderr, "|") {
+				if !strings.Contains(p.errors.String(), part) {
+					t.Errorf("stderr lacks %q:\n%s", part, p.errors)
+				}
+			}
+			if tt.status == 2 && stdout != "" {
+				t.Errorf("stdout of a mistake: %q", stdout)
+			}
+			if strings.Contains(p.errors.String(), "goroutine ") {
+				t.Errorf("a panic:\n%s", p.errors)
+			}
+		})
+	}
+}
