@@ -69,7 +69,7 @@ func skipHit(hit []bool, skipped *map[int]bool) error {
 }
 
 func (r *batchWriteItem) check() error {
-	if err := r.metering.check(); err != nil {
+	if err := r.checkCapacity(); err != nil {
 		return err
 	}
 	if err := oneOf("returnItemCollectionMetrics", r.ReturnItemCollectionMetrics, "SIZE", "NONE"); err != nil {
@@ -182,7 +182,7 @@ func (r *batchGetItem) touches() (ts []touch) {
 func (r *batchGetItem) throttled(hit []bool) error { return skipHit(hit, &r.skipped) }
 
 func (r *batchGetItem) check() error {
-	if err := r.metering.check(); err != nil {
+	if err := r.checkCapacity(); err != nil {
 		return err
 	}
 	if err := required("RequestItems", len(r.RequestItems) > 0); err != nil {

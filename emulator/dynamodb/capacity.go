@@ -9,7 +9,7 @@ import (
 // metering is the ReturnConsumedCapacity parameter.
 type metering struct{ ReturnConsumedCapacity string }
 
-func (m metering) check() error {
+func (m metering) checkCapacity() error {
 	return oneOf("returnConsumedCapacity", m.ReturnConsumedCapacity, "INDEXES", "TOTAL", "NONE")
 }
 

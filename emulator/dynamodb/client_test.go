@@ -78,14 +78,9 @@ func start(t testing.TB, c dynamodb.Config) (*dynamodb.Server, *ddb.Client) {
 
 type attrs = map[string]types.AttributeValue
 
-func S(s string) types.AttributeValue     { return &types.AttributeValueMemberS{Value: s} }
-func N(n any) types.AttributeValue        { return &types.AttributeValueMemberN{Value: fmt.Sprint(n)} }
-func SS(s ...string) types.AttributeValue { return &types.AttributeValueMemberSS{Value: s} }
-func NS(s ...string) types.AttributeValue { return &types.AttributeValueMemberNS{Value: s} }
-func M(m attrs) types.AttributeValue      { return &types.AttributeValueMemberM{Value: m} }
-func L(l ...types.AttributeValue) types.AttributeValue {
-	return &types.AttributeValueMemberL{Value: l}
-}
+func S(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+func N(n any) types.AttributeValue    { return &types.AttributeValueMemberN{Value: fmt.Sprint(n)} }
+func M(m attrs) types.AttributeValue  { return &types.AttributeValueMemberM{Value: m} }
 
 func key(k string) attrs { return attrs{"leaseKey": S(k)} }
 

@@ -49,7 +49,7 @@ func compareBy(op string, a value, aok bool, b value, bok bool) bool {
 	case "=":
 		return aok && bok && a.equal(b)
 	case "<>":
-		return !(aok && bok && a.equal(b))
+		return !aok || !bok || !a.equal(b)
 	}
 	if !aok || !bok {
 		return false

@@ -190,7 +190,7 @@ func dumbCompare(op string, a, b any) bool {
 	if ka != kb {
 		return false
 	}
-	c := 0
+	var c int
 	switch ka {
 	case "S":
 		c = strings.Compare(va.(string), vb.(string))

@@ -24,7 +24,7 @@ func (r *deleteItem) check() error {
 		return err
 	}
 	r.w = write{kind: writeDelete, table: string(r.TableName), key: r.Key}
-	return r.single.parse(&r.w, nil)
+	return r.parse(&r.w, nil)
 }
 
 func (r *deleteItem) run(s *Server) (obj, error) {

@@ -3,6 +3,7 @@ package dynamodb
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -86,10 +87,8 @@ func oneOf(member, got string, allowed ...string) error {
 	if got == "" {
 		return nil
 	}
-	for _, a := range allowed {
-		if a == got {
-			return nil
-		}
+	if slices.Contains(allowed, got) {
+		return nil
 	}
 	return constraint("'"+got+"'", member, "Member must satisfy enum value set: ["+strings.Join(allowed, ", ")+"]")
 }

@@ -198,7 +198,7 @@ func (s *Server) withFaults(op string, req request, touched []touch) (obj, error
 	case FaultDropBefore:
 		panic(http.ErrAbortHandler)
 	case FaultDropAfter:
-		req.run(s) // the answer, good or bad, is what gets lost
+		_, _ = req.run(s) // the answer, good or bad, is what gets lost
 		panic(http.ErrAbortHandler)
 	case FaultApplyLate:
 		s.later(v.late, req)
@@ -235,7 +235,7 @@ func (s *Server) later(d time.Duration, req request) {
 	}
 	s.late.Go(func() {
 		if s.wait(d) {
-			req.run(s)
+			_, _ = req.run(s)
 		}
 	})
 }

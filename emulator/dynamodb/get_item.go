@@ -63,7 +63,7 @@ func (r *getItem) check() error {
 	if err := required("Key", r.Key != nil); err != nil {
 		return err
 	}
-	if err := r.metering.check(); err != nil {
+	if err := r.checkCapacity(); err != nil {
 		return err
 	}
 	return r.only()

@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"errors"
 	"math/big"
 	"strconv"
 	"strings"
@@ -39,7 +40,7 @@ func parseNumber(s string) (string, error) {
 		e, err := strconv.Atoi(t[i+1:])
 		if err != nil {
 			// Out of int range, or not a number at all.
-			if ne, ok := err.(*strconv.NumError); !ok || ne.Err != strconv.ErrRange {
+			if !errors.Is(err, strconv.ErrRange) {
 				return bad()
 			}
 			if strings.HasPrefix(t[i+1:], "-") {

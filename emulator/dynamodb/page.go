@@ -1,6 +1,7 @@
 package dynamodb
 
 import (
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -50,7 +51,7 @@ func (r *paging) parse(legacyName string, legacy map[string]legacyFilter, moreLe
 	if err := oneOf("select", r.Select, "SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES"); err != nil {
 		return err
 	}
-	if err := r.metering.check(); err != nil {
+	if err := r.checkCapacity(); err != nil {
 		return err
 	}
 	if err := noMix(
@@ -165,9 +166,7 @@ func (v view) item(e entry) (item, int) {
 func (v view) lastKey(it item) item {
 	key := v.t.keys.of(it)
 	if v.x != nil {
-		for a, w := range v.x.keys.of(it) {
-			key[a] = w
-		}
+		maps.Copy(key, v.x.keys.of(it))
 	}
 	return key
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -168,7 +169,13 @@ func TestReadsAgreeWithAMap(t *testing.T) {
 		byOwner := readAll(t, s, "Query", limit(map[string]any{"IndexName": "byOwner", "KeyConditionExpression": "o = :o AND r < :m",
 			"ExpressionAttributeValues": map[string]any{":o": str("A"), ":m": n(high)}}))
 		same("query of an index", slices.Clone(byOwner), pick("hrovw", func(e event) bool { return e.o == "A" && e.r < high }, anyOrder), false)
-		rangeOf := func(s string) (r int) { fmt.Sscan(strings.Split(s, "/")[1], &r); return }
+		rangeOf := func(s string) int {
+			r, err := strconv.Atoi(strings.Split(s, "/")[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
 		if !slices.IsSortedFunc(byOwner, func(a, b string) int { return cmp.Compare(rangeOf(a), rangeOf(b)) }) {
 			t.Fatalf("the index is not in order of its range key: %q", byOwner)
 		}

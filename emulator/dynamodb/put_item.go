@@ -24,7 +24,7 @@ func (r *putItem) check() error {
 		return err
 	}
 	r.w = write{kind: writePut, table: string(r.TableName), item: r.Item}
-	return r.single.parse(&r.w, nil)
+	return r.parse(&r.w, nil)
 }
 
 func (r *putItem) run(s *Server) (obj, error) {

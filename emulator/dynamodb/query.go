@@ -24,7 +24,7 @@ type keyTerm struct {
 }
 
 func (r *query) check() error {
-	err := r.paging.parse("QueryFilter", r.QueryFilter,
+	err := r.parse("QueryFilter", r.QueryFilter,
 		given("KeyConditions", r.KeyConditions != nil), given("KeyConditionExpression", r.KeyConditionExpression != nil),
 		func(sc *scope) error {
 			if r.KeyConditionExpression == nil {

@@ -24,7 +24,7 @@ func (r *scan) check() error {
 	case *r.Segment < 0 || *r.Segment >= *r.TotalSegments:
 		return invalid("The Segment parameter is zero-based and must be less than parameter TotalSegments: Segment: %d is not less than TotalSegments: %d", *r.Segment, *r.TotalSegments)
 	}
-	return r.paging.parse("ScanFilter", r.ScanFilter, nil, nil, nil)
+	return r.parse("ScanFilter", r.ScanFilter, nil, nil, nil)
 }
 
 func (r *scan) run(s *Server) (obj, error) {

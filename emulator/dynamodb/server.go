@@ -2,6 +2,7 @@ package dynamodb
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -135,7 +136,7 @@ const maxRequest = 16 << 20
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		// The service's health check, which load balancers and probes use.
-		fmt.Fprintf(w, "healthy: dynamodb.%s.amazonaws.com\n", s.config.Region)
+		_, _ = fmt.Fprintf(w, "healthy: dynamodb.%s.amazonaws.com\n", s.config.Region)
 		return
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
@@ -145,7 +146,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer, err := s.serve(r, body)
 	status := http.StatusOK
 	if err != nil {
-		e, ok := err.(*apiError)
+		e, ok := errors.AsType[*apiError](err)
 		if !ok {
 			// A mistake in this package; say so as the service would.
 			e = &apiError{http.StatusInternalServerError, "InternalServerError", err.Error(), nil}
@@ -159,7 +160,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(b)), 10))
 	h.Set("X-Amzn-Requestid", s.requestID())
 	w.WriteHeader(status)
-	w.Write(b)
+	_, _ = w.Write(b) // a client that has gone is none of ours
 }
 
 func (s *Server) requestID() string {

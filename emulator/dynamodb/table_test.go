@@ -3,6 +3,7 @@ package dynamodb_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -295,11 +296,11 @@ func TestTableSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := ""
+		var s strings.Builder
 		for _, g := range o.Tags {
-			s += *g.Key + "=" + *g.Value + ";"
+			s.WriteString(*g.Key + "=" + *g.Value + ";")
 		}
-		return s
+		return s.String()
 	}
 	tag := func(k, v string) {
 		t.Helper()

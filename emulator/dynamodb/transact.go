@@ -3,6 +3,7 @@ package dynamodb
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 )
@@ -82,7 +83,7 @@ func (r *transactWriteItems) check() error {
 	if err := oneOf("returnItemCollectionMetrics", r.ReturnItemCollectionMetrics, "SIZE", "NONE"); err != nil {
 		return err
 	}
-	if err := r.metering.check(); err != nil {
+	if err := r.checkCapacity(); err != nil {
 		return err
 	}
 	for _, t := range r.TransactItems {
@@ -191,7 +192,7 @@ func (r *transactWriteItems) work(s *Server, now time.Time) ([]change, error) {
 	seen := map[place]bool{}
 	for i := range r.writes {
 		c, err := s.work(&r.writes[i], now)
-		e, _ := err.(*apiError)
+		e, _ := errors.AsType[*apiError](err)
 		if err != nil && (e == nil || e.shape == "ResourceNotFoundException") {
 			return nil, err
 		}
@@ -293,7 +294,7 @@ func (r *transactGetItems) check() error {
 	if n := len(r.TransactItems); n == 0 || n > maxTransaction {
 		return constraint("of "+itoa(n)+" members", "transactItems", "Member must have length between 1 and 100")
 	}
-	if err := r.metering.check(); err != nil {
+	if err := r.checkCapacity(); err != nil {
 		return err
 	}
 	for _, t := range r.TransactItems {

@@ -27,7 +27,7 @@ func (r *updateItem) check() error {
 		return err
 	}
 	r.w = write{kind: writeUpdate, table: string(r.TableName), key: r.Key}
-	err := r.single.parse(&r.w, func(sc *scope) (err error) {
+	err := r.parse(&r.w, func(sc *scope) (err error) {
 		if r.UpdateExpression != nil {
 			r.w.update, err = parse(sc, "UpdateExpression", *r.UpdateExpression, updateRule)
 		}

@@ -174,7 +174,7 @@ func (u indexUpdate) plan(t *table, kinds map[string]kind, onDemand bool, now ti
 			t.indexes = append(t.indexes, x)
 		}, nil
 	}
-	name := ""
+	var name string
 	if u.Delete != nil {
 		name = u.Delete.IndexName
 	} else {

@@ -184,7 +184,7 @@ type single struct {
 
 // parse is conditional.parse and the legacy condition, which excludes it.
 func (c *single) parse(w *write, more func(*scope) error) error {
-	if err := c.metering.check(); err != nil {
+	if err := c.checkCapacity(); err != nil {
 		return err
 	}
 	// Item collections exist with local secondary indexes only, which no table
