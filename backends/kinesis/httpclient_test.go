@@ -1,30 +1,31 @@
 package kinesis
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	sdk "github.com/aws/aws-sdk-go-v2/service/kinesis"
-	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
-
-	emulator "github.com/shardwarden/shardwarden/emulator/kinesis"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// The SDK closes request bodies too early; with large answers over real connections a part of all reads fails unless the body is copied. See
-// ownBody. A failure that a retry would hide shows as a second connection.
-func TestLargePagesOverRealConnections(t *testing.T) {
-	server := emulator.New(emulator.Config{NoLimits: true})
-	defer server.Close()
+// The SDK closes request bodies too early; with large answers over real connections a part of all reads fails, or loses its connection, unless
+// the body is copied. See ownBody. The requests go through the part of the SDK that does so; nothing is decoded, since that takes most of the
+// time.
+func TestLargeAnswersOverRealConnections(t *testing.T) {
+	answer := bytes.Repeat([]byte("x"), 1_500_000)
 	var dialled atomic.Int64
-	hs := httptest.NewUnstartedServer(server)
+	hs := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = w.Write(answer)
+	}))
 	hs.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			dialled.Add(1)
@@ -32,26 +33,29 @@ func TestLargePagesOverRealConnections(t *testing.T) {
 	}
 	hs.Start()
 	defer hs.Close()
-	cfg := testConfig()
-	cfg.HTTPClient = awshttp.NewBuildableClient() // as LoadDefaultConfig makes it
-	s := New(cfg, "orders", Endpoint(hs.URL))
-	ctx := t.Context()
-	if _, err := s.client.CreateStream(ctx, &sdk.CreateStreamInput{StreamName: aws.String("orders"), ShardCount: aws.Int32(1)}); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if _, err := s.client.PutRecord(ctx, &sdk.PutRecordInput{StreamName: aws.String("orders"), PartitionKey: aws.String("k"), Data: make([]byte, 750_000)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	it, err := s.client.GetShardIterator(ctx, &sdk.GetShardIteratorInput{StreamName: aws.String("orders"), ShardId: aws.String(string(one)), ShardIteratorType: types.ShardIteratorTypeTrimHorizon})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := smithyhttp.NewClientHandlerWithOptions(transport(awshttp.NewBuildableClient())) // the client is as LoadDefaultConfig makes it
+	buf := make([]byte, len(answer)+1)
 	failed := 0
 	for range 500 {
-		out, err := once(ctx, s, "GetRecords", s.client.GetRecords, &sdk.GetRecordsInput{ShardIterator: it.ShardIterator})
-		if err != nil || len(out.Records) != 2 {
+		req := smithyhttp.NewStackRequest().(*smithyhttp.Request)
+		u, err := url.Parse(hs.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.URL, req.Method = u, http.MethodPost
+		if req, err = req.SetStream(strings.NewReader(strings.Repeat("i", 300))); err != nil {
+			t.Fatal(err)
+		}
+		out, _, err := client.Handle(t.Context(), req)
+		if err == nil {
+			body := out.(*smithyhttp.Response).Body
+			var n int
+			if n, err = io.ReadFull(body, buf); n == len(answer) {
+				err = nil
+			}
+			_ = body.Close()
+		}
+		if err != nil {
 			failed++
 			t.Log(err)
 		}

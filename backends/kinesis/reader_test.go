@@ -111,7 +111,7 @@ func TestResumeAnywhere(t *testing.T) {
 	})
 }
 
-// F60 and F55: one iterator call however many reads, also over hours of silence.
+// F60 and F55: one iterator call however many reads, also over a long silence.
 func TestIteratorsAreNotAskedForAgain(t *testing.T) {
 	bubble(t, emulator.Config{}, func(t *testing.T, r *rig) {
 		r.create("orders", 1)
@@ -121,14 +121,14 @@ func TestIteratorsAreNotAskedForAgain(t *testing.T) {
 		if !slices.Equal(data(got), numbered(1000)) {
 			t.Error("not each record once and in order")
 		}
-		for start := time.Now(); time.Since(start) < time.Hour; {
+		for start := time.Now(); time.Since(start) < 12*time.Minute; {
 			if _, err := rd.Next(r.ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
 		r.put("orders", "k", "late")
 		if got, _ := r.read(rd, 1); string(got[0].Data) != "late" {
-			t.Errorf("after an hour: %v", data(got))
+			t.Errorf("after the silence: %v", data(got))
 		}
 		if n := len(r.times("GetShardIterator")); n != 1 {
 			t.Errorf("%d iterators, want 1", n)
