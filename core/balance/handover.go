@@ -22,11 +22,7 @@ func Spread(in Input, except core.WorkerID, keys []core.LeaseKey) map[core.Lease
 	candidates := make([]int32, 0, len(f.workers))
 	hand := func(l *lease) {
 		to := f.find(l.Next)
-		switch {
-		case to >= 0 && to != giver && l.holder == to: // counted for it already
-		case to >= 0 && to != giver && f.workers[to].fits():
-			f.give(l, to)
-		default:
+		if to < 0 || to == giver || l.holder != to { // else it counts for the one who asked already
 			candidates = f.least(candidates[:0], giver, func(w *worker) float64 {
 				switch {
 				case l.Blocked:

@@ -29,12 +29,14 @@ func anyInput(caps, still bool) *rapid.Generator[Input] {
 		}
 		room := make([]int, m)
 		for i := range rapid.IntRange(0, 40).Draw(t, "leases") {
-			l := Lease{Key: key(i), Movable: true, Weight: rapid.Float64Range(-1, 100).Draw(t, "weight")}
-			o := rapid.IntRange(-2, m-1).Draw(t, "owner")
+			l := Lease{Key: key(i), Movable: true, Weight: float64(rapid.SampledFrom([]int{-1, 0, 1, 1, 2, 3, 50}).Draw(t, "weight"))}
+			o := rapid.IntRange(-3, m-1).Draw(t, "owner")
 			if o >= 0 && in.Workers[o].Cap > 0 && room[o] >= in.Workers[o].Cap {
 				o = -1 // nobody holds more than its cap, as long as all keep to the plan
 			}
 			switch {
+			case o == -3: // came back under its id
+				l.Owner, l.Free = name(i%m), true
 			case o == -2:
 				l.Owner, l.Free = "dead", true
 			case o == -1:

@@ -60,6 +60,26 @@ func TestWeightsOfIdleAndUnknownLeases(t *testing.T) {
 	}
 }
 
+// What gains little is left alone.
+func TestWeightsTolerate(t *testing.T) {
+	for _, c := range []struct {
+		name, look string
+		weights    []float64
+	}{
+		{"loads within the tolerance", "A: a b c d; B: e f g", []float64{10, 10, 10, 1, 10, 10, 9}},
+		{"a lease that weighs nearly the whole difference", "A: a b!; B:", []float64{100, 0}},
+	} {
+		in := look(c.look)
+		in.Weights = true
+		for i, w := range c.weights {
+			in.Leases[i].Weight = w
+		}
+		if p := Make(in); !p.Empty() {
+			t.Errorf("%s: %+v", c.name, p)
+		}
+	}
+}
+
 // With looks of any kind: close to even unless single leases are too heavy, and at rest after a few rounds.
 func TestWeightsConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
