@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -97,7 +98,9 @@ func (r *runner) library() (string, error) {
 		k.Close()
 		d.Close()
 		_ = server.Close()
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			r.say("the library's server: %v", err)
+		}
 	})
 	return "http://" + l.Addr().String(), nil
 }

@@ -157,7 +157,9 @@ func (r *runner) server(ctx context.Context, name, port, bin string, args ...str
 	r.onStop(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		kill := time.AfterFunc(10*time.Second, func() { r.say("%s ignored SIGTERM for 10 s", name); _ = cmd.Process.Kill() })
-		<-ended
+		if err := <-ended; err != nil {
+			r.say("%s ended: %v", name, err)
+		}
 		kill.Stop()
 	})
 	for try := time.NewTicker(50 * time.Millisecond); ; {

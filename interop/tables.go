@@ -143,8 +143,11 @@ const leaseKind = "LEASE"
 // loadModel learns from the dumps of KCL 3.5.1, single stream.
 func loadModel(root string) (*model, error) {
 	files, err := filepath.Glob(filepath.Join(root, "testdata", "kcl-tables", "kcl-3.5.1.*.json"))
-	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("no dumps in testdata/kcl-tables: %v", err)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("there are no dumps of KCL 3.5.1 in %s", filepath.Join(root, "testdata", "kcl-tables"))
 	}
 	m := &model{types: map[string]map[string]string{}, required: map[string][]string{}}
 	for _, f := range files {
