@@ -237,7 +237,7 @@ func (f *fleet) claimant(l *lease) int32 {
 func (f *fleet) nearest(l *lease, candidates []int32) int32 {
 	best, most := int32(-1), uint64(0)
 	for _, i := range candidates {
-		if h := f.workers[i].hash; best < 0 || h > most {
+		if h := mix(f.workers[i].hash ^ l.hash); best < 0 || h > most {
 			best, most = i, h
 		}
 	}
