@@ -436,3 +436,21 @@ func TestConsumeTableOfAnother(t *testing.T) {
 		t.Errorf("a former stream of the same name: %s", p.errors)
 	}
 }
+
+// Two workers of one id notice each other, and say so.
+func TestConsumeTwins(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	c.stream("orders", 2)
+	args := []string{"--stream", "orders", "--app", "billing", "--worker-id", "same", "--lease-duration", "1s"}
+	a, ae := c.consume(args...)
+	ae.await(t, `"shard started"`)
+	b, be := c.consume(args...)
+	ae.await(t, `"event":"twin"`)
+	be.await(t, `"event":"twin"`)
+	for _, p := range []*process{a, b} {
+		p.signal(syscall.SIGTERM)
+		p.rest()
+		p.wantExit(0)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http/httptest"
@@ -41,6 +42,11 @@ func TestMain(m *testing.M) {
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		os.Exit(1)
+	}
+	// Tests wait for processes far more than they compute: run more of them side by side than there are processors.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		panic(err)
 	}
 	status := m.Run()
 	_ = os.RemoveAll(dir)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/command"
+	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/interrupt"
 )
 
 type options struct {
@@ -85,7 +86,12 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		defer file.Close()
 		logger = slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
+	ctx, stop := interrupt.Context(ctx)
+	defer stop()
 	s, err := play(ctx, o, stdout, logger)
+	if signal, ok := errors.AsType[interrupt.Signal](context.Cause(ctx)); ok {
+		return &command.ExitError{Status: signal.Status(), Err: fmt.Errorf("the demo was stopped by a signal (%w) and proved nothing", signal)}
+	}
 	if err != nil {
 		return err
 	}
@@ -143,11 +149,12 @@ func (d *director) perform(ctx context.Context, o options) error {
 			return err
 		}
 	}
+	scenes := d.scenes(o.reshards, o.kills)
 	group, inner := errgroup.WithContext(ctx)
 	for p := range producers {
-		group.Go(func() error { return d.produce(inner, d.stage, p) })
+		group.Go(func() error { return d.produce(inner, d.stage, p, pace(len(scenes))) })
 	}
-	group.Go(func() error { return d.direct(inner, d.scenes(o.reshards, o.kills)) })
+	group.Go(func() error { return d.direct(inner, scenes) })
 	if err := group.Wait(); err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}

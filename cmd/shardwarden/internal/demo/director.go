@@ -194,14 +194,21 @@ func (d *director) stop(ctx context.Context) error {
 	return nil
 }
 
-// busy picks a worker that runs and has shards, as the ledger saw it, and waits until there is one.
+// busy picks a worker that runs and has open shards, as the ledger saw it, and waits until there is one.
 func (d *director) busy(ctx context.Context) (m *member, shards []string, err error) {
 	for {
 		n := d.ledger.now().delivered
+		open, err := d.open(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
 		candidates := d.crew.in(running)
 		d.dice.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
 		for _, c := range candidates {
-			if shards := d.ledger.holding(c.name); len(shards) > 0 {
+			shards := slices.DeleteFunc(d.ledger.holding(c.name), func(id string) bool {
+				return !slices.ContainsFunc(open, func(s shard) bool { return s.id == id })
+			})
+			if len(shards) > 0 {
 				return c, shards, nil
 			}
 		}

@@ -9,27 +9,37 @@ import (
 
 const (
 	producers  = 2
-	aimFor     = 12 * time.Second // how long producing takes, where the shards take that much
-	putRecords = 500              // the most one call may hold
+	putRecords = 500 // the most one call may hold
 )
+
+// pace is how long producing takes, where the shards take that much: so long that records flow while things happen.
+func pace(scenes int) time.Duration {
+	return min(2*time.Second+time.Duration(scenes)*2*time.Second, 40*time.Second)
+}
+
+// share is how many records a producer puts. There may be fewer keys than producers.
+func (b *boundary) share(producer int) int {
+	active := min(producers, b.keys)
+	if producer >= active {
+		return 0
+	}
+	return (b.records + active - 1 - producer) / active
+}
 
 // produce puts this producer's share of the records. Each call holds a key once at most, and what was refused goes again before the
 // key's next record, so that the order of a key is the order of its numbers.
-func (b *boundary) produce(ctx context.Context, to stage, producer int) error {
+func (b *boundary) produce(ctx context.Context, to stage, producer int, pace time.Duration) error {
 	var keys []int32
 	for k := producer; k < b.keys; k += producers {
 		keys = append(keys, int32(k))
 	}
-	left := b.records / producers
-	if producer < b.records%producers {
-		left++
-	}
-	if len(keys) == 0 || left == 0 {
+	left := b.share(producer)
+	if left == 0 {
 		return nil
 	}
 	dice := rand.New(rand.NewPCG(b.seed, uint64(producer)))
 	next := map[int32]int32{}
-	perSecond := max(1, float64(left)/aimFor.Seconds())
+	perSecond := max(1, float64(left)/pace.Seconds())
 	perCall := min(max(1, int(perSecond/10)), len(keys), putRecords)
 	tick := time.NewTicker(time.Duration(float64(perCall) / perSecond * float64(time.Second)))
 	defer tick.Stop()

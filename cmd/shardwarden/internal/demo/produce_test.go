@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/shardwarden/shardwarden/core"
 )
@@ -41,27 +42,32 @@ func (s *pickyStage) put(_ context.Context, records []outgoing) ([]placed, error
 
 func TestProduce(t *testing.T) {
 	t.Parallel()
+	t.Run("many keys", func(t *testing.T) { testProduce(t, 9, 301) })
+	t.Run("one key", func(t *testing.T) { testProduce(t, 1, 10) })
+	t.Run("one record", func(t *testing.T) { testProduce(t, 1, 1) })
+}
+
+func testProduce(t *testing.T, keys, records int) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &boundary{ledger: newLedger(9), seed: 5, keys: 9, records: 301}
+		b := &boundary{ledger: newLedger(keys), seed: 5, keys: keys, records: records}
 		s := &pickyStage{t: t, seed: 5, taken: map[string][]string{}, seen: map[string]bool{}}
 		for p := range producers {
-			if err := b.produce(t.Context(), s, p); err != nil {
+			if err := b.produce(t.Context(), s, p, 12*time.Second); err != nil {
 				t.Fatal(err)
 			}
 		}
 		n := 0
 		for key, got := range s.taken {
 			for i, d := range got {
-				records := []core.Record{{Key: key, Data: []byte(d)}}
-				it := items(5, 9, 301, records)[0]
+				it := items(5, keys, records, []core.Record{{Key: key, Data: []byte(d)}})[0]
 				if it.foreign || keyName(it.id.key) != key || int(it.id.n) != i {
 					t.Errorf("record %d of %s holds %q", i, key, d)
 				}
 				n++
 			}
 		}
-		if n != 301 || b.ledger.now().produced != 301 {
-			t.Errorf("%d records were taken, %d are in the ledger, want 301", n, b.ledger.now().produced)
+		if n != records || b.ledger.now().produced != records {
+			t.Errorf("%d records were taken, %d are in the ledger, want %d", n, b.ledger.now().produced, records)
 		}
 	})
 }
