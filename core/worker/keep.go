@@ -15,7 +15,7 @@ import (
 // keepLoop keeps the set of leases right: it lists shards, creates what is missing, audits and cleans up. One worker does this for all, the
 // first of those present by id, so that listing costs one call a minute and stream; each of these steps may be done twice without harm.
 func (w *Worker) keepLoop(ctx context.Context) {
-	timer := time.NewTimer(time.Hour)
+	timer := time.NewTimer(w.cfg.ListEvery)
 	defer timer.Stop()
 	for {
 		select {
@@ -40,7 +40,7 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 		w.mu.Unlock()
 		return w.cfg.LookEvery
 	}
-	lister := len(w.present) == 0 || w.present[0] == w.cfg.ID
+	lister := w.listerLocked()
 	alone := len(w.present) <= 1
 	in := w.lineageLocked(st)
 	wanted := !st.wanted.IsZero() && st.wanted.After(st.listedAt)
@@ -92,6 +92,9 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 	}
 	return again
 }
+
+// listerLocked reports whether this worker lists shards for all: the first of those present, by id.
+func (w *Worker) listerLocked() bool { return len(w.present) > 0 && w.present[0] == w.cfg.ID }
 
 func (w *Worker) keepFailed(st *stream, err error) time.Duration {
 	err = &core.Error{Op: "list shards", Stream: st.id, Err: err}

@@ -124,7 +124,7 @@ type todo struct {
 	take    []core.Lease
 	ask     []core.Lease
 	twins   []core.Lease
-	list    bool // a listing is wanted
+	keep    bool // the keeper has something to do: a listing is wanted, or this worker has just become the one who lists
 	// unserved is said once a minute while it lasts
 	unserved []core.LeaseKey
 }
@@ -140,7 +140,9 @@ func (w *Worker) decideLocked(now time.Time) todo {
 	me := w.cfg.ID
 	foreign := false
 	present := w.table.present(me, now, w.limits)
+	was := w.listerLocked()
 	w.present = present
+	t.keep = !was && w.listerLocked() || len(w.table.rows) == 0
 	here := func(id core.WorkerID) bool { _, ok := slices.BinarySearch(present, id); return ok }
 	for _, r := range w.table.rows {
 		l := &r.lease
@@ -209,8 +211,9 @@ func (w *Worker) decideHeldLocked(t *todo, now time.Time) {
 		if c == nil {
 			continue
 		}
-		if since, bad := c.stalledFor(now); bad && since >= w.cfg.StallAfter {
-			if c.reads.restarts() >= 1 && since >= 2*w.cfg.StallAfter && len(w.present) > 1 {
+		// Each time StallAfter goes by reading is begun anew; when that did not help, another worker shall try.
+		if n := int(c.stalledFor(now) / w.cfg.StallAfter); n > c.reads.restarts() {
+			if n >= 2 && len(w.present) > 1 {
 				t.stalled = append(t.stalled, h)
 			} else {
 				t.restart = append(t.restart, c)
@@ -231,7 +234,7 @@ func (w *Worker) wantListingLocked(st *stream, shard core.ShardID, now time.Time
 			if st.wanted.IsZero() {
 				st.wanted = now
 			}
-			t.list = true
+			t.keep = true
 			return
 		}
 	}
@@ -317,8 +320,8 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 			r.freeSince = time.Time{}
 			b.Movable = r.cool(now, 3*w.cfg.LeaseDuration) && l.Next == core.Nobody
 		}
-		if !r.gaveUpOn.IsZero() && now.Sub(r.gaveUpOn) < 3*w.cfg.LeaseDuration && b.Free && len(present) > 1 && b.Waited == 0 {
-			continue // it stalled here a moment ago: let another try first
+		if !r.gaveUpOn.IsZero() && now.Sub(r.gaveUpOn) < 2*w.cfg.StallAfter && len(present) > 1 {
+			continue // it stalled here a moment ago: another shall try
 		}
 		in.Leases = append(in.Leases, b)
 		byKey[l.Key] = r
@@ -388,13 +391,14 @@ func (w *Worker) carryOut(ctx context.Context, t todo) {
 		c.restartReading()
 	}
 	for _, h := range t.stalled {
-		w.emit(Event{Kind: ShardStalled, Key: h.key, Err: core.ErrStalled, Text: "given up to another worker"})
 		w.mu.Lock()
 		if r := w.table.rows[h.key]; r != nil {
 			r.gaveUpOn = time.Now()
 		}
+		to := w.spreadLocked([]core.LeaseKey{h.key})[h.key]
 		w.mu.Unlock()
-		w.giveAway(h, giving{why: core.ErrStalled})
+		w.emit(Event{Kind: ShardStalled, Key: h.key, Other: to, Err: core.ErrStalled, Text: "given up to another worker"})
+		w.giveAway(h, giving{why: core.ErrStalled, to: to})
 	}
 	for _, c := range t.overran {
 		w.emit(Event{Kind: HandlerOverran, Key: c.h.key, Err: context.Cause(c.ctx), Text: "the handler still runs though its right to process has ended; what it does counts for nothing"})
@@ -419,7 +423,7 @@ func (w *Worker) carryOut(ctx context.Context, t todo) {
 		g.do(func() { w.askFor(ctx, l) })
 	}
 	g.wait()
-	if t.list || w.noLeases() {
+	if t.keep {
 		poke(w.keepNow)
 	}
 }

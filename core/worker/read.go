@@ -230,14 +230,14 @@ func (r *onceReader) close() {
 }
 
 // stalledFor is how long there has been no sign that reading goes well, though there was room for a page.
-func (c *consumer) stalledFor(now time.Time) (time.Duration, bool) {
+func (c *consumer) stalledFor(now time.Time) time.Duration {
 	p := &c.reads
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.current == nil || p.waiting || p.gone {
-		return 0, false
+		return 0
 	}
-	return now.Sub(p.good), true
+	return now.Sub(p.good)
 }
 
 // stalled counts a restart of reading.

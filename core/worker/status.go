@@ -73,7 +73,7 @@ func (w *Worker) Status() Status {
 	defer w.mu.Unlock()
 	s := Status{
 		Worker: w.cfg.ID, State: w.state, Workers: slices.Clone(w.present), Unserved: slices.Clone(w.unserved), LastLook: w.table.at,
-		Lister: len(w.present) > 0 && w.present[0] == w.cfg.ID, Counts: make(map[Count]int64, counts), Err: cmp.Or(w.lookErr, w.listErr),
+		Lister: w.listerLocked(), Counts: make(map[Count]int64, counts), Err: cmp.Or(w.lookErr, w.listErr),
 		Twin: w.twin, Waiting: w.waiting,
 	}
 	if w.holdOff {
