@@ -25,7 +25,7 @@ func TestLogAgreesWithASlice(t *testing.T) {
 				size := rapid.SampledFrom([]int{0, 10, 10, 2000, 200 << 10, 300 << 10}).Draw(t, "size")
 				gap := uint64(rapid.IntRange(1, 3).Draw(t, "gap"))
 				step := int64(rapid.IntRange(-1, 2).Draw(t, "ms")) // the wall clock may go back
-				for range rapid.IntRange(1, pick(size > 2000, 5, 700)).Draw(t, "count") {
+				for range rapid.IntRange(1, pick(size > 2000, 3, 700)).Draw(t, "count") {
 					n += gap
 					clock += step
 					r := record{n, clock, fmt.Sprint("k", n), string(make([]byte, size)) + fmt.Sprint(n)}

@@ -17,32 +17,43 @@ var (
 
 func TestLargeRecordsMustBeAllowed(t *testing.T) {
 	r := newRig(t, Config{NoLimits: true})
+	c := cborClient{r} // base64 of so many bytes takes long
 	r.create("orders", 1)
-	put := func(size int) error {
-		_, err := r.c.PutRecord(t.Context(), &sdk.PutRecordInput{StreamName: aws.String("orders"), PartitionKey: aws.String("key"), Data: make([]byte, size-3)})
-		return err
+	put := func(size int) string {
+		_, e := c.call("PutRecord", map[string]any{"StreamName": "orders", "PartitionKey": "key", "Data": make([]byte, size-3)}, nil)
+		return e
 	}
-	puts := func(n, size int) error {
-		var es []types.PutRecordsRequestEntry
+	puts := func(n, size int) string {
+		var records []any
 		for range n {
-			es = append(es, types.PutRecordsRequestEntry{PartitionKey: aws.String("key"), Data: make([]byte, size-3)})
+			records = append(records, map[string]any{"PartitionKey": "key", "Data": make([]byte, size-3)})
 		}
-		_, err := r.c.PutRecords(t.Context(), &sdk.PutRecordsInput{StreamName: aws.String("orders"), Records: es})
-		return err
+		_, e := c.call("PutRecords", map[string]any{"StreamName": "orders", "Records": records}, nil)
+		return e
 	}
-	r.ok(put(1 << 20))
-	wantCode(t, put(1<<20+1), "InvalidArgumentException", "MaxRecordSizeInKiB")
-	r.ok(puts(5, 1<<20))
-	wantCode(t, puts(6, 1<<20), "InvalidArgumentException", "5 MB")
+	want := func(what, got string, words ...string) {
+		t.Helper()
+		if (got == "") != (len(words) == 0) {
+			t.Fatalf("%s: got %q, want %q", what, got, words)
+		}
+		for _, w := range words {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s: %q does not name %q", what, got, w)
+			}
+		}
+	}
+	want("1 MiB", put(1<<20))
+	want("a byte more", put(1<<20+1), "InvalidArgumentException", "MaxRecordSizeInKiB")
+	want("5 MiB in all", puts(5, 1<<20))
+	want("6 MiB in all", puts(6, 1<<20), "InvalidArgumentException", "5 MB")
 	_, err := r.c.UpdateMaxRecordSize(t.Context(), &sdk.UpdateMaxRecordSizeInput{StreamARN: aws.String(r.s.arnOf("orders")), MaxRecordSizeInKiB: aws.Int32(10_240)})
 	r.ok(err)
 	if got := *r.summary("orders").MaxRecordSizeInKiB; got != 10_240 {
 		t.Errorf("maximum record size is %d KiB", got)
 	}
-	r.ok(put(10 << 20))
-	r.ok(puts(1, 10<<20))
-	wantCode(t, puts(2, 5<<20+1), "InvalidArgumentException", "10 MB")
-	wantCode(t, put(10<<20+4), "ValidationException", "data")
+	want("10 MiB once allowed", put(10<<20))
+	want("a byte more than that", put(10<<20+4), "ValidationException", "data")
+	want("over 10 MiB in all", puts(2, 5<<20+1), "InvalidArgumentException", "10 MB")
 	_, err = r.c.UpdateMaxRecordSize(t.Context(), &sdk.UpdateMaxRecordSizeInput{StreamARN: aws.String(r.s.arnOf("orders")), MaxRecordSizeInKiB: aws.Int32(10)})
 	wantCode(t, err, "ValidationException", "maxRecordSizeInKiB")
 }

@@ -3,10 +3,13 @@ package kinesis
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -109,6 +112,38 @@ func newRig(t testing.TB, c Config) *rig {
 	})
 	t.Cleanup(r.stop)
 	return r
+}
+
+// calls lets the SDK client call the server without a connection: for tests of very many calls.
+type calls struct{ s *Server }
+
+func (c calls) RoundTrip(req *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	c.s.ServeHTTP(w, req)
+	return w.Result(), nil
+}
+
+// fill stores records of the given size at once, as if put, but without the limits and the trouble.
+func (r *rig) fill(stream, shard string, records, size int) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	st := r.s.streams[stream]
+	h, _ := st.shard(shard)
+	for range records {
+		h.log.append(st.tick(), time.Now().UnixMilli(), "k", make([]byte, size-1))
+	}
+}
+
+// getRaw is get for large pages, which the SDK takes long to decode: only the status and the number of records.
+func (r *rig) getRaw(it *string) (status, records int, next *string) {
+	r.t.Helper()
+	status, _, body := raw(r.t, r.http, "http://kinesis.test", jsonType, "GetRecords", fmt.Appendf(nil, `{"ShardIterator":%q}`, *it))
+	var out struct {
+		Records           []json.RawMessage
+		NextShardIterator *string
+	}
+	r.ok(json.Unmarshal(body, &out))
+	return status, len(out.Records), out.NextShardIterator
 }
 
 func (r *rig) ok(err error) {
