@@ -13,9 +13,9 @@ import (
 // Create is the leases to create now, ancestors first, in an order that does not depend on that of the input. Creating one that exists
 // by then is no error. Without a listing there are none.
 //
-// Without leases (and unreadable rows) these are the shards open at the start. With leases: the shards open at the start that were not
-// created when the application began, children of an ended parent that were not listed when it ended, a parent that is listed without a lease
-// while a child waits for it, and shards without any leased relation.
+// Without leases these are the shards open at the start. With leases: the shards open at the start that were not created when the
+// application began, children of an ended parent that were not listed when it ended, a parent that is listed without a lease while a child
+// waits for it, and shards that appeared without any relation that has a lease or is listed.
 //
 // The error gathers (go-multierror) what cannot be decided, each as a *core.Error that names the shard: a child listed under a parent
 // that is listed open, ancestors in a circle, a start that is not resolved. The leases returned with it are sound and may be created.
@@ -94,12 +94,14 @@ type below struct {
 	settled bool // a descendant is ready: this one was read, or ended before the start
 	needed  bool // a child has a lease that waits for it
 	before  bool // it ended before the start: a descendant is open at the start
+	live    bool // it, or a descendant, is listed and takes records
 }
 
 func (g *Graph) lookDown() []below {
 	out := make([]below, len(g.nodes))
 	for _, i := range slices.Backward(g.order) {
 		b := &out[i]
+		b.live = g.nodes[i].shard != nil && !g.nodes[i].closed
 		for _, c := range g.down.of(i) {
 			n := &g.nodes[c]
 			switch {
@@ -111,6 +113,7 @@ func (g *Graph) lookDown() []below {
 				b.settled = b.settled || out[c].settled
 			}
 			b.before = b.before || n.atStart || out[c].before
+			b.live = b.live || out[c].live
 		}
 		b.before = b.before && !g.nodes[i].atStart
 	}
@@ -152,7 +155,7 @@ func (g *Graph) decide(p *plan, i int32, states []state, below []below) state {
 		p.errs = multierror.Append(p.errs, g.invalid(n.id, "has no lease, and it is not known which shards were open at the start (%s): list them", g.in.Start))
 		return active
 	}
-	if root && !below[i].needed && !n.atStart && (below[i].before || !g.appeared(i)) {
+	if root && !below[i].needed && !n.atStart && (below[i].before || !g.appeared(below[i])) {
 		return gone
 	}
 	at := core.FromHorizon
@@ -166,15 +169,11 @@ func (g *Graph) decide(p *plan, i int32, states []state, below []below) state {
 	return active
 }
 
-// appeared decides on a shard without leased relations that was not open at the start and has no descendant that was. It is owed a
-// lease if it came after the start. A closed one with nothing below it ended before, as far as can be told: only a source whose
-// shards come without parents has these, and the many that ended long ago must not be read because of the few that came and went since.
-func (g *Graph) appeared(i int32) bool {
-	if g.in.Start.Anchor == core.Horizon {
-		return true
-	}
-	return !g.none && (!g.nodes[i].closed || len(g.down.of(i)) > 0)
-}
+// appeared decides on a shard without leased relations that was not open at the start and has no descendant that was. It came after the start
+// if something of it still takes records: its ancestors have been forgotten by the service, or it never had any. Otherwise it ended before, as
+// far as can be told: only a source whose shards come without parents has these, and the many that ended long ago must not be read because of
+// the few that came and went since.
+func (g *Graph) appeared(b below) bool { return b.live || g.in.Start.Anchor == core.Horizon }
 
 func (g *Graph) lease(s *core.Shard, parents []core.ShardID, at core.Position) core.Lease {
 	l := core.Lease{Key: core.LeaseKey{Stream: g.in.Stream, Shard: s.ID}, Checkpoint: at, StartAt: at.Time, Parents: slices.Clone(parents)}

@@ -139,7 +139,8 @@ func TestCreate(t *testing.T) {
 		{name: "an open shard's row was lost", shards: splitTwice, leases: "d=t! e=t! f=t!", open: "-", want: "g=H!"},
 		{name: "an open shard's row was lost in a latest application", shards: splitTwice, leases: "d=t! e=t! f=t!", start: latest, open: "-", want: "g=H!"},
 		{name: "shards without parents appear", shards: "a b c.", leases: "a=t", open: "-", want: "b=H! c=H!"},
-		{name: "shards without parents appear after a latest start, between many that ended before", shards: "a b c.", leases: "a=L@!", start: latest, open: "a", want: "b=H!"},
+		{name: "shards without parents appear after a latest start, between many that ended before", shards: "a b c. d. e.<d", leases: "a=L@!", start: latest, open: "a", want: "b=H!"},
+		{name: "bootstrap at a time whose shards are forgotten", shards: "x.<gone1 y<gone2 z<x", start: atTime, open: "", want: "x=H! y=H!"},
 		{name: "lineage expired while nobody ran (F103): the rest at its beginning", shards: "x<gone1 y<gone2", leases: "old=t", start: latest, open: "-", want: "x=H! y=H!"},
 		{name: "lease of a parent whose data is gone before its children have leases", shards: "x<old y<old", leases: "old=t", want: "x=H y=H"},
 

@@ -43,7 +43,6 @@ func IDs(shards []core.Shard) []core.ShardID {
 // Graph is an [Input] made ready for questions. It is made by [New], never changes, and may be used by many goroutines.
 type Graph struct {
 	in        Input
-	none      bool // the stream has no rows
 	begun     bool // a Latest start that no row holds any more: what appears now is read from its beginning
 	startOpen bool // it is known which shards are open at the start
 	index     map[core.ShardID]int32
@@ -89,7 +88,7 @@ func New(in Input) *Graph {
 		in.Shards = nil
 	}
 	most := max(len(in.Shards), len(in.Leases))
-	g := &Graph{in: in, none: len(in.Bad) == 0, index: make(map[core.ShardID]int32, most), nodes: make([]node, 0, most)}
+	g := &Graph{in: in, index: make(map[core.ShardID]int32, most), nodes: make([]node, 0, most)}
 	for i := range in.Shards {
 		s := &in.Shards[i]
 		n := &g.nodes[g.add(s.ID)]
@@ -102,7 +101,6 @@ func New(in Input) *Graph {
 	for i := range in.Leases {
 		if l := &in.Leases[i]; in.Stream == l.Key.Stream {
 			g.nodes[g.add(l.Key.Shard)].lease = l
-			g.none = false
 		}
 	}
 	for _, id := range in.Bad {
