@@ -150,6 +150,23 @@ func TestStarts(t *testing.T) {
 	}
 }
 
+// A start in the future waits for it, whatever comes before.
+func TestStartInTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New("s", 1, memory.Idle(time.Minute))
+		shard := only(t, s).ID
+		r := open(t, s, shard, core.From(time.Now().Add(3500*time.Millisecond)))
+		s.Put("k", []byte("0"))
+		go func() {
+			for i := 1; i < 6; i++ {
+				time.Sleep(time.Second)
+				s.Put("k", fmt.Append(nil, i))
+			}
+		}()
+		wantData(t, "from then on", first(read(t, r)), numbers(4, 6))
+	})
+}
+
 func first(data []string, _ *core.Page) []string { return data }
 
 func TestOpenRefuses(t *testing.T) {
@@ -250,7 +267,9 @@ func TestPositionsBetweenPagesOnly(t *testing.T) {
 }
 
 // A shard that ends: its last records, then the end with its children, both parents named for a merge; the children from their beginning.
-func TestEndOfShards(t *testing.T) {
+func TestEndOfShards(t *testing.T) { synctest.Test(t, testEndOfShards) }
+
+func testEndOfShards(t *testing.T) {
 	s := memory.New("s", 2, memory.PageRecords(4), memory.ShardNames(func(n int) core.ShardID { return core.ShardID(fmt.Sprint("P", n+1)) }))
 	put := func(shard core.ShardID, from, n int) {
 		t.Helper()
@@ -265,6 +284,8 @@ func TestEndOfShards(t *testing.T) {
 		p, _ := waiting.Next(t.Context())
 		got <- p
 	}()
+	synctest.Wait()
+	began := time.Now()
 	low, high, err := s.Split("P1")
 	if err != nil || low != "P3" || high != "P4" {
 		t.Fatalf("Split: %s, %s, %v; want P3, P4", low, high, err)
@@ -276,8 +297,8 @@ func TestEndOfShards(t *testing.T) {
 	put("P3", 7, 2)
 	put("P5", 9, 2)
 
-	if p := <-got; p == nil || !p.End || len(p.Records) != 0 || !reflect.DeepEqual(ids(p.Children), []core.ShardID{"P5"}) {
-		t.Errorf("the reader that waited on P2 got %+v, want its end and child P5", p)
+	if p := <-got; time.Since(began) > 0 || p == nil || !p.End || len(p.Records) != 0 || !reflect.DeepEqual(ids(p.Children), []core.ShardID{"P5"}) {
+		t.Errorf("the reader that waited on P2 got %+v after %v, want its end and child P5 at once", p, time.Since(began))
 	}
 	data, last := read(t, open(t, s, "P1", core.FromHorizon))
 	wantData(t, "P1", data, numbers(0, 7))
@@ -367,6 +388,7 @@ func TestListings(t *testing.T) {
 		check("at first", core.From(at[0]), "1 2")
 		check("after the split", core.From(at[1]), "2 3 4")
 		check("after the merge", core.From(at[2]), "3 5")
+		check("at the instant of the split", core.From(at[0].Add(time.Second)), "2 3 4")
 		check("latest as of the merge", core.Position{Anchor: core.Latest, Time: at[2]}, "3 5")
 		check("in the future", core.From(time.Now().Add(time.Hour)), "3 6 7")
 		for _, c := range list(t, s, core.Position{}) {
@@ -441,7 +463,11 @@ func TestRanges(t *testing.T) {
 			}
 		}
 	}
-	s := memory.New("s", 2)
+	s := memory.New("s", 3)
+	if all := list(t, s, core.Position{}); !errors.Is(secondOf2(s.Merge(all[0].ID, all[2].ID)), core.ErrInvalid) {
+		t.Error("shards that do not touch were merged")
+	}
+	s = memory.New("s", 2)
 	// MD5("a") = 0cc1…, MD5("b") = 92eb…
 	low, _ := s.Put("a", nil)
 	high, _ := s.Put("b", nil)
@@ -524,6 +550,7 @@ func TestTrimmed(t *testing.T) {
 			atTime := open(t, s, shard, core.From(time.Unix(0, 0)))
 			behind := open(t, s, shard, core.Position{Token: tokens[1]})
 			ahead := open(t, s, shard, core.Position{Token: tokens[7]})
+			latest := open(t, s, shard, core.FromLatest)
 			if err := s.Trim(shard, 6); err != nil {
 				t.Fatal(err)
 			}
@@ -554,6 +581,12 @@ func TestTrimmed(t *testing.T) {
 			}
 			wantData(t, "after all was trimmed", first(read(t, open(t, s, shard, core.FromHorizon))), numbers(10, 12))
 			wantData(t, "behind the last that was trimmed", first(read(t, open(t, s, shard, core.Position{Token: tokens[9]}))), numbers(10, 12))
+			if err := s.Trim(shard, 1); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := latest.Next(t.Context()); !errors.Is(err, core.ErrTrimmed) {
+				t.Errorf("a reader at Latest whose first record is gone: %v, want ErrTrimmed", err)
+			}
 		})
 	}
 }
@@ -748,7 +781,7 @@ func TestStrictPages(t *testing.T) {
 
 // What was put is the stream's: the caller may change its memory, and records of a page cannot be appended to.
 func TestMemoryIsTheStreams(t *testing.T) {
-	s := memory.New("s", 1, memory.PageRecords(2), memory.Idle(1))
+	s := memory.New("s", 1, memory.PageRecords(4), memory.PageBytes(4), memory.Idle(1)) // pages are half a segment
 	shard := only(t, s).ID
 	data := []byte("0")
 	for i := range 4 {
@@ -772,6 +805,13 @@ func TestArrivalsNeverGoBack(t *testing.T) {
 		if got := p.Records[i].Arrived; got != want {
 			t.Errorf("record %d arrived at %d, want %d", i, got, want)
 		}
+	}
+	if err := errors.Join(s.Trim(shard, 3), s.PutTo(shard, core.Record{Arrived: 100})); err != nil {
+		t.Fatal(err)
+	}
+	p, _ = open(t, s, shard, core.FromHorizon).Next(t.Context())
+	if got := p.Records[0].Arrived; got != 6000 {
+		t.Errorf("after all was trimmed the next arrived at %d, want 6000", got)
 	}
 }
 

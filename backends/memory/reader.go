@@ -22,7 +22,7 @@ type reader struct {
 	at       core.Position // behind what was read, or the start
 	next     int           // index of the next record
 	from     time.Time     // a start at a time that no record has reached yet
-	started  bool          // something was read: what goes missing from here on is missed
+	started  bool          // its place is fixed: what goes missing from here on is missed
 	timer    *time.Timer
 	closing  sync.Once
 	isClosed chan struct{}
@@ -63,7 +63,7 @@ func (r *reader) seek(at core.Position) error {
 		case s.lacks.StartTime && !at.Time.IsZero():
 			return fmt.Errorf("start at %v: %w: this source starts at no time", at.Time, core.ErrInvalid)
 		case at.Time.IsZero():
-			r.next = sh.end
+			r.next, r.started = sh.end, true
 		default:
 			r.next, r.from = sh.first, at.Time
 		}
@@ -147,7 +147,7 @@ func (r *reader) read() (*core.Page, <-chan struct{}, error) {
 	}
 	if r.next < sh.first {
 		if r.started {
-			return nil, nil, s.wrap(string(Next), sh.id, fmt.Errorf("behind %s: %w: the oldest that is kept comes after %s", r.at.Token, core.ErrTrimmed, sh.trimmed.Sequence))
+			return nil, nil, s.wrap(string(Next), sh.id, fmt.Errorf("behind %s: %w: the oldest that is kept comes after %s", r.at, core.ErrTrimmed, sh.trimmed.Sequence))
 		}
 		r.next = sh.first
 	}

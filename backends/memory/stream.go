@@ -218,7 +218,6 @@ func (h *Stream) Trim(shard core.ShardID, n int) error {
 	sh, err := s.find("trim", shard)
 	if err == nil {
 		sh.trim(min(sh.first+max(n, 0), sh.end))
-		sh.signal()
 	}
 	return err
 }

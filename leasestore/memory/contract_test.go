@@ -60,6 +60,15 @@ func TestCreateReturnsAndKeepsEveryField(t *testing.T) {
 	wantSame(t, "read back", mustGet(t, s, key("1")), want)
 }
 
+// What a lease says of a checkpoint or an owner goes where it belongs.
+func TestCreateBinds(t *testing.T) {
+	s := memory.New()
+	l := core.Lease{Key: key("1"), Owner: "A", Run: "B:1", Checkpoint: core.Position{Anchor: core.Latest, Time: time.Unix(9, 0)}, StartAt: time.Unix(5, 0), Raw: "x"}
+	want := core.Lease{Key: key("1"), Owner: "A", Checkpoint: core.FromLatest, StartAt: time.Unix(5, 0)}
+	wantSame(t, "created", create(t, s, l), want)
+	wantSame(t, "read back", mustGet(t, s, key("1")), want)
+}
+
 func TestCreateRefuses(t *testing.T) {
 	start := core.Lease{Key: key("1"), Checkpoint: core.FromLatest, StartAt: time.Unix(5, 0)}
 	for _, c := range []struct {
@@ -294,16 +303,20 @@ func TestDelete(t *testing.T) {
 }
 
 func TestListing(t *testing.T) {
-	for name, opts := range map[string][]memory.Option{
-		"whole":             nil,
-		"in pages":          {memory.Pages(7)},
-		"in pages of one":   {memory.Pages(1)},
-		"in pages, just":    {memory.Pages(40)},
-		"shuffled":          {memory.Shuffled(1)},
-		"shuffled in pages": {memory.Shuffled(1), memory.Pages(7)},
+	for _, c := range []struct {
+		name  string
+		opts  []memory.Option
+		pages int
+	}{
+		{"whole", nil, 1},
+		{"in pages", []memory.Option{memory.Pages(7)}, 6},
+		{"in pages of one", []memory.Option{memory.Pages(1)}, 40},
+		{"in pages, just", []memory.Option{memory.Pages(40)}, 1},
+		{"shuffled", []memory.Option{memory.Shuffled(1)}, 1},
+		{"shuffled in pages", []memory.Option{memory.Shuffled(1), memory.Pages(7)}, 6},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := memory.New(opts...)
+		t.Run(c.name, func(t *testing.T) {
+			s := memory.New(c.opts...)
 			want := map[core.LeaseKey]core.Lease{}
 			for i := range 40 {
 				l := full(fmt.Sprint(i))
@@ -330,6 +343,9 @@ func TestListing(t *testing.T) {
 				if !reflect.DeepEqual(got, rest) {
 					t.Errorf("List(%v): %d rows, want %d, or they differ", streams, len(got), len(rest))
 				}
+			}
+			if n := s.Calls()[memory.List]; n != 4*c.pages {
+				t.Errorf("%d pages were read for four listings, want %d each", n, c.pages)
 			}
 			n := 0
 			for range s.List(t.Context()) {

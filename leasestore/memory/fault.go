@@ -35,7 +35,7 @@ const (
 	Fail Kind = iota
 	// Lose: the request is carried out, and its answer does not arrive.
 	Lose
-	// Late: the call fails, and its request is carried out all the same, Delay after it failed. For reads it is Fail.
+	// Late: the call fails, and its request is carried out all the same, Delay after it failed.
 	Late
 	// Slow: nothing fails. The request arrives Delay later, or with Hang once the fault is healed; if the call's context ends before, it
 	// never does.

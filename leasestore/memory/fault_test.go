@@ -93,6 +93,30 @@ func TestLateWriteMeetsTheRowOfItsDay(t *testing.T) {
 	})
 }
 
+// Late writes arrive in the order they were sent, as they were sent: the caller has gone on, and its memory with it.
+func TestLateWritesKeepTheirOrderAndTheirValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		l := create(t, s, full("1"))
+		s.Break(memory.Fault{Kind: memory.Late, Delay: time.Second, Ops: []memory.Op{memory.Update}})
+		owner, next, pending, at, tput := core.WorkerID("C"), core.WorkerID("D"), full("1").Pending, core.Position{Token: "99"}, 7.5
+		start := time.Unix(77, 0)
+		set := core.Set{Owner: &owner, Next: &next, Pending: &pending, Checkpoint: &at, StartAt: &start, Throughput: &tput, Range: &core.HashRange{}, Children: []core.ShardID{"c7"}}
+		want := set.Apply(l)
+		want.Pending = full("1").Pending
+		want.Range = new(core.HashRange)
+		for _, set := range []core.Set{{Owner: new(core.WorkerID("first"))}, set} {
+			if _, err := s.Update(t.Context(), l, 0, set); !errors.Is(err, core.ErrUnavailable) {
+				t.Fatal(err)
+			}
+		}
+		owner, next, at.Token, start, tput, set.Range.End[0], set.Children[0] = "x", "x", "x", time.Time{}, 0, 1, "x"
+		pending.State[0], pending = 'x', nil
+		time.Sleep(time.Second)
+		wantSame(t, "row after", mustGet(t, s, key("1")), want)
+	})
+}
+
 func TestEveryCallCanFailAndBeCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for op, call := range calls(memory.New(), full("1")) {
@@ -194,7 +218,7 @@ func TestStaleListing(t *testing.T) {
 		}
 		history := []truth{{time.Now(), s.Rows(), 0}}
 		for i := range 30 {
-			time.Sleep(700 * time.Millisecond)
+			time.Sleep(500 * time.Millisecond)
 			var err error
 			switch i % 5 {
 			case 0:

@@ -97,7 +97,7 @@ func (s *Store) callAged(ctx context.Context, op Op, key core.LeaseKey, f func(a
 		return err
 	case fate.fails.Kind == Lose:
 		s.table.run(run)
-	case fate.fails.Kind == Late && op.writes():
+	case fate.fails.Kind == Late:
 		s.table.delay(fate.fails.Delay, run)
 	}
 	return wrap(op, key, fate.fails.fail(ctx))
@@ -105,10 +105,6 @@ func (s *Store) callAged(ctx context.Context, op Op, key core.LeaseKey, f func(a
 
 func wrap(op Op, key core.LeaseKey, err error) error {
 	return &core.Error{Op: string(op), Stream: key.Stream, Shard: key.Shard, Err: err}
-}
-
-func (o Op) writes() bool {
-	return slices.Contains([]Op{Create, Update, Delete, Announce, Withdraw}, o)
 }
 
 // Prepare implements [core.LeaseStore]. There is nothing to prepare.

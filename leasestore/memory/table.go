@@ -207,16 +207,15 @@ func (t *table) delay(d time.Duration, write func()) {
 	t.late = slices.Insert(t.late, i, w)
 }
 
-// clone shares no memory with l.
+// clone shares no memory with l that anybody could change. Positions own theirs.
 func clone(l *core.Lease) core.Lease {
 	c := *l
-	c.Checkpoint = l.Checkpoint.Clone()
 	c.Parents, c.Children = slices.Clone(l.Parents), slices.Clone(l.Children)
 	if l.Range != nil {
 		c.Range = new(*l.Range)
 	}
 	if l.Pending != nil {
-		c.Pending = &core.Pending{At: l.Pending.At.Clone(), State: slices.Clone(l.Pending.State)}
+		c.Pending = &core.Pending{At: l.Pending.At, State: slices.Clone(l.Pending.State)}
 	}
 	return c
 }
