@@ -1,0 +1,46 @@
+// Consumer is our side of the baseline measurements: it speaks the contract of bench/harness, so that one harness measures us and the peers.
+package main
+
+import (
+	"context"
+	"log"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/shardwarden/shardwarden/backends/kinesis"
+	peer "github.com/shardwarden/shardwarden/bench/harness/mains/peerkit"
+	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/worker"
+	"github.com/shardwarden/shardwarden/leasestore/dynamo"
+)
+
+func main() {
+	peer.Init()
+	cfg := aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("bench", "bench", "")}
+	w, err := worker.New(worker.Config{
+		ID:              core.WorkerID(*peer.Worker),
+		Streams:         worker.One(kinesis.New(cfg, *peer.Stream, kinesis.Endpoint(*peer.Kinesis)), core.FromHorizon),
+		Store:           dynamo.New(cfg, *peer.App, dynamo.Endpoint(*peer.Dynamo)),
+		CheckpointEvery: time.Duration(*peer.CpMs) * time.Millisecond,
+		Process: func(_ context.Context, b *core.Batch) error {
+			peer.Got(string(b.Shard), len(b.Records), func(i int) (string, string) { return b.Records[i].Sequence, b.Records[i].Key })
+			return nil
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	go func() {
+		peer.Wait()
+		stop()
+	}()
+	if err := <-ended; err != nil {
+		log.Fatal(err)
+	}
+	peer.Summary()
+}
