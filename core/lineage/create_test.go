@@ -267,7 +267,7 @@ func TestStartOf(t *testing.T) {
 }
 
 func BenchmarkCreate(b *testing.B) {
-	in := big(10_000)
+	in := bigStream(10_000)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Create(in); err != nil {
@@ -277,7 +277,7 @@ func BenchmarkCreate(b *testing.B) {
 }
 
 func BenchmarkCreateAll(b *testing.B) {
-	in := big(10_000)
+	in := bigStream(10_000)
 	in.Leases = nil
 	b.ReportAllocs()
 	for b.Loop() {
@@ -287,8 +287,8 @@ func BenchmarkCreateAll(b *testing.B) {
 	}
 }
 
-// big is a stream of n shards in three generations, with a lease each.
-func big(n int) Input {
+// bigStream is a stream of n shards in three generations, with a lease each.
+func bigStream(n int) Input {
 	in := Input{Stream: "123456789012:stream:1700000000", Listed: true}
 	for i := range n {
 		s := core.Shard{ID: core.ShardID(fmt.Sprintf("shardId-%012d", i)), Closed: i < n-n/4, Range: &core.HashRange{End: maxKey}}

@@ -14,7 +14,7 @@ const (
 	NotEnded   Why = iota // has a lease that is not at the shard's end
 	NoLease               // is listed and has no lease; Create makes it
 	Unreadable            // has a row that cannot be read
-	Unlisted              // has no lease, and there is no listing to tell whether it is gone
+	Unlisted              // has no lease, and no listing that shows the child tells whether it is gone
 )
 
 // String says it in words.
@@ -27,7 +27,7 @@ func (w Why) String() string {
 	case Unreadable:
 		return "its lease row cannot be read"
 	case Unlisted:
-		return "no lease, and no complete listing yet to tell whether it is gone"
+		return "no lease, and no complete listing yet that tells whether it is gone"
 	}
 	return fmt.Sprintf("Why(%d)", uint8(w))
 }
@@ -107,8 +107,8 @@ func (g *Graph) holds(parent, child *node) (Why, bool) {
 		return Unreadable, true
 	case parent.lease != nil:
 		return NotEnded, !parent.lease.Ended()
-	case !g.in.Listed:
-		return Unlisted, true
+	case !g.in.Listed, parent.shard == nil && child.shard == nil:
+		return Unlisted, true // a listing that does not show the child may be older than both
 	}
 	return NoLease, parent.shard != nil && !g.begins(child)
 }

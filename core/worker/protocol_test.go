@@ -542,3 +542,27 @@ func TestStopHandsOn(t *testing.T) {
 		}
 	})
 }
+
+// A lease that is handed to a worker while it stops is given back at once, not left to expire.
+func TestHandedOverWhileStopping(t *testing.T) {
+	bubble(t, 2, nil, func(t *testing.T, f *fleet) {
+		a := f.start("a")
+		f.start("b")
+		f.await("even", time.Minute, func() bool { return f.owners()["a"] == 1 && f.owners()["b"] == 1 })
+		a.store.Break(store.Fault{Kind: store.Slow, Ops: []store.Op{store.Withdraw}, Delay: time.Second})
+		a.stop()
+		synctest.Wait() // it has stopped to look; b's lease is handed to it now, as an answer to an earlier ask
+		for _, l := range f.table.Rows() {
+			if l.Owner == "b" {
+				w := core.HandOver("a")
+				if _, err := f.table.Update(t.Context(), l, w.Same, w.Set); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		<-a.done
+		if o := f.owners(); o["a"] != 0 {
+			t.Errorf("owners after the stop of a: %v", o)
+		}
+	})
+}

@@ -89,6 +89,30 @@ func (w *Worker) release(patience context.Context, soft time.Duration) error {
 	return &AbandonedError{left}
 }
 
+// sweep gives back what was handed to this worker while it stopped, and what it gave up without an answer: otherwise that waits to expire.
+func (w *Worker) sweep(ctx context.Context) {
+	callCtx, cancel := w.callContext(ctx)
+	defer cancel()
+	sight, err := core.See(callCtx, w.store, w.streamIDs()...)
+	if err != nil {
+		w.storeError("look", core.LeaseKey{}, err)
+		return
+	}
+	var g group
+	for _, l := range sight.Leases {
+		if l.Owner != w.cfg.ID || l.Ended() || l.Run != "" && !w.myRun(l.Run) {
+			continue
+		}
+		w.mu.Lock()
+		here := w.held[l.Key] != nil || w.running[l.Key] != nil
+		w.mu.Unlock()
+		if !here {
+			g.do(func() { w.releaseAgain(ctx, l) })
+		}
+	}
+	g.wait()
+}
+
 func (w *Worker) cancelAll(why error) {
 	w.mu.Lock()
 	running := make([]*consumer, 0, len(w.running))
@@ -163,6 +187,10 @@ func (w *Worker) drainAndGive(h *holding, c *consumer, g *giving) {
 		h.resume(g)
 		return
 	}
+	if errors.Is(g.why, core.ErrHandOver) && !w.isPresent(g.to) {
+		w.decline(h, "it is no longer present")
+		return
+	}
 	ack := func() core.Position { h.mu.Lock(); defer h.mu.Unlock(); return h.ack }()
 	if !ack.IsZero() {
 		if err := h.store(by, ack, nil); err != nil {
@@ -176,6 +204,13 @@ func (w *Worker) drainAndGive(h *holding, c *consumer, g *giving) {
 	if err := h.giveUp(by, g.to); err != nil && !isLost(err) {
 		w.storeError("give up lease", h.key, err)
 	}
+}
+
+// isPresent reports whether a worker was present at the last look. Where the store has no presence, a worker that owns nothing yet cannot be seen.
+func (w *Worker) isPresent(id core.WorkerID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.hasPresence || slices.Contains(w.present, id)
 }
 
 func (h *holding) fencedOff() bool {

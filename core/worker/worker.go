@@ -249,8 +249,9 @@ func (w *Worker) run(ctx context.Context) error {
 	w.mu.Unlock()
 	stopLooking()
 	loops.Wait()
+	w.withdraw(patience) // so that nobody hands us anything more
 	left := w.release(patience, soft)
-	w.withdraw(patience)
+	w.sweep(patience)
 	if left != nil {
 		return errors.Join(fault, left)
 	}
