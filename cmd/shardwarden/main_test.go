@@ -70,6 +70,11 @@ type process struct {
 // start runs the program. env is added to an environment that has nothing of AWS in it but credentials that emulators take.
 func start(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
+	return startProgram(t, program, env, args...)
+}
+
+func startProgram(t *testing.T, program string, env []string, args ...string) *process {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	p := &process{t: t, cmd: exec.CommandContext(ctx, program, args...), errors: newFeed(), exited: make(chan struct{})}
 	for _, e := range os.Environ() {
