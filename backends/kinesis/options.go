@@ -36,7 +36,7 @@ func newSettings(opts []Option) settings {
 		pollEvery:  time.Second,
 		pollBehind: fastestPoll,
 		maxRecords: maxRecordsPerRead,
-		pageBytes:  512 << 10,
+		pageBytes:  400_000,
 		patience:   20 * time.Second,
 		timeout:    30 * time.Second,
 		log:        slog.New(slog.DiscardHandler),
@@ -66,8 +66,8 @@ func PollBehind(d time.Duration) Option { return func(s *settings) { s.pollBehin
 func MaxRecords(n int) Option { return func(s *settings) { s.maxRecords = n } }
 
 // PageBytes is the size aimed at for one read, in bytes of records, since memory goes with it: the number of records asked for follows their
-// average size. Default 512 KiB, so that four reads a second use up the 2 MB a second that a shard gives. A longer way to the service (more
-// than a quarter of a second there and back) wants larger pages.
+// average size. Default 400,000, so that five reads a second use up the 2 MB a second that a shard gives. A longer way to the service (more
+// than a fifth of a second there and back) wants larger pages.
 func PageBytes(n int) Option { return func(s *settings) { s.pageBytes = n } }
 
 // Patience is how long a call is repeated by itself, with growing pauses, while the service throttles it or does not answer, before the
