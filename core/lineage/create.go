@@ -58,9 +58,10 @@ func (g *Graph) NeedsStart() bool {
 type state uint8
 
 const (
-	gone   state = iota // no lease and not listed, or none needed: says nothing
-	active              // has a lease that has not ended, or will get one, or cannot be judged: children come when it ends
-	done                // ended: children are owed a lease
+	gone    state = iota // no lease and not listed, or none needed: says nothing
+	active               // has a lease that has not ended, or will get one: children come when it ends
+	done                 // ended: children are owed a lease
+	unclear              // cannot be decided now: nor can what is below
 )
 
 type plan struct {
@@ -92,6 +93,7 @@ func (g *Graph) plan() *plan {
 // below is what the descendants of a shard without a lease tell about it.
 type below struct {
 	settled bool // a descendant is ready: this one was read, or ended before the start
+	unknown bool // a descendant has a row that cannot be read, and would tell
 	needed  bool // a child has a lease that waits for it
 	before  bool // it ended before the start: a descendant is open at the start
 	live    bool // it, or a descendant, is listed and takes records
@@ -105,12 +107,15 @@ func (g *Graph) lookDown() []below {
 		for _, c := range g.down.of(i) {
 			n := &g.nodes[c]
 			switch {
-			case n.lease != nil && begun(n.lease), n.bad:
-				b.settled = true // unreadable: cannot be judged, so nothing is read again on its account
+			case n.lease != nil && begun(n.lease):
+				b.settled = true
+			case n.bad:
+				b.unknown = true
 			case n.lease != nil:
 				b.needed = b.needed || !g.begins(n)
 			case n.missing():
 				b.settled = b.settled || out[c].settled
+				b.unknown = b.unknown || out[c].unknown
 			}
 			b.before = b.before || n.atStart || out[c].before
 			b.live = b.live || out[c].live
@@ -137,25 +142,33 @@ func (g *Graph) decide(p *plan, i int32, states []state, below []below) state {
 		parent := &g.nodes[up]
 		if parent.shard != nil && !parent.closed && !parent.ended() && !below[up].settled {
 			p.errs = multierror.Append(p.errs, g.invalid(n.id, "its parent %s is listed open: the listing contradicts itself, list again", parent.id))
-			return active
+			return unclear
+		}
+		if states[up] == unclear {
+			return unclear
 		}
 		anyDone = anyDone || states[up] == done
 		anyActive = anyActive || states[up] == active
 	}
 	root := !anyDone && !anyActive
 	switch {
-	case below[i].needed, anyDone:
+	case below[i].needed:
 	case below[i].settled:
 		return gone
+	case anyDone:
 	case anyActive:
 		return active
+	case below[i].before:
+		return gone
+	case below[i].unknown && g.startOpen:
+		return unclear
 	}
 	if root && !g.startOpen {
 		p.needsStart = true
 		p.errs = multierror.Append(p.errs, g.invalid(n.id, "has no lease, and it is not known which shards were open at the start (%s): list them", g.in.Start))
-		return active
+		return unclear
 	}
-	if root && !below[i].needed && !n.atStart && (below[i].before || !g.appeared(below[i])) {
+	if root && !below[i].needed && !n.atStart && !g.appeared(below[i]) {
 		return gone
 	}
 	at := core.FromHorizon

@@ -145,10 +145,13 @@ func TestCreate(t *testing.T) {
 		{name: "lease of a parent whose data is gone before its children have leases", shards: "x<old y<old", leases: "old=t", want: "x=H y=H"},
 
 		{name: "unreadable: nothing in its place", shards: "a b", leases: "a=t", bad: "b", want: ""},
-		{name: "unreadable alone is no empty table: it may hold the start, so nothing is skipped", shards: "a. b<a c<a", bad: "b", start: latest, open: "b c", want: "c=H!"},
+		{name: "unreadable alone is no empty table: it may hold the start, so nothing is skipped", shards: "a b", bad: "b", start: latest, open: "a b", want: "a=H!"},
+		{name: "unreadable, and it alone would tell whether its parent was read", shards: "a. b<a c<a", bad: "b", start: latest, open: "b c", want: ""},
 		{name: "unreadable parent: children come when it can be read", shards: "a. b<a c<a", bad: "a", want: ""},
 		{name: "unreadable child: its parent is not read again for it", shards: "a. b<a", bad: "b", want: ""},
 
+		{name: "unreadable grandchild: it may have begun or not", shards: "p. a.<p b<a c.<p d<c", bad: "b", leases: "x=t", want: ""},
+		{name: "unreadable grandchild beside one that has begun", shards: "p. a.<p b<a c<p", bad: "b", leases: "c=t", want: ""},
 		{name: "child of an open parent", shards: "a b<a c", open: "a b c", want: "a=H! c=H!", errs: []string{"b: its parent a is listed open"}},
 		{name: "child of an open parent: nor what is below", shards: "a b.<a d<b c", open: "a c", want: "a=H! c=H!", errs: []string{"b: its parent a is listed open"}},
 		{name: "its own parent", shards: "a<a b", open: "a b", want: "b=H!", errs: []string{"a: it is, or stands below, its own ancestor"}},
