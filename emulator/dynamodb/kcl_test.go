@@ -304,6 +304,28 @@ func TestLegacyOperators(t *testing.T) {
 	}
 }
 
+func TestLegacyConditionsJoined(t *testing.T) {
+	s := leases(t, 0)
+	mustPost(t, s, "PutItem", `{"TableName":"leases","Item":{"leaseKey":{"S":"k"},"a":{"N":"1"},"b":{"N":"2"}}}`)
+	for _, c := range []struct {
+		operator, a, b string
+		want           bool
+	}{
+		{"", "1", "2", true}, {"", "1", "9", false}, {"", "9", "2", false},
+		{"AND", "1", "2", true}, {"AND", "1", "9", false},
+		{"OR", "1", "9", true}, {"OR", "9", "2", true}, {"OR", "9", "9", false},
+	} {
+		op := ""
+		if c.operator != "" {
+			op = `"ConditionalOperator":"` + c.operator + `",`
+		}
+		w := post(t, s, "UpdateItem", `{"TableName":"leases","Key":{"leaseKey":{"S":"k"}},`+op+`"Expected":{"a":{"Value":{"N":"`+c.a+`"}},"b":{"Value":{"N":"`+c.b+`"}}}}`)
+		if got := w.Code == 200; got != c.want {
+			t.Errorf("a = %s %s b = %s: %d %s, want %v", c.a, c.operator, c.b, w.Code, w.Body, c.want)
+		}
+	}
+}
+
 func TestUpdateOfNothing(t *testing.T) {
 	s := leases(t, 0)
 	// The old DELETE makes nothing of nothing; every UpdateExpression makes an item.

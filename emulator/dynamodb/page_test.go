@@ -228,6 +228,38 @@ func TestSegmentsShareTheWork(t *testing.T) {
 	}
 }
 
+// One key may begin another: the order is of the keys, not of what is stored
+// after them.
+func TestIndexIsInOrderOfItsRangeKey(t *testing.T) {
+	s := leases(t, 0)
+	var want []string
+	for i := range 120 {
+		k := strings.Repeat("k", 1+i%3) + strings.Repeat("1", i/3)
+		want = append(want, k)
+		mustPost(t, s, "PutItem", `{"TableName":"leases","Item":{"leaseOwner":{"S":"A"},"leaseKey":{"S":"`+k+`"}}}`)
+	}
+	slices.Sort(want)
+	for _, forward := range []bool{true, false} {
+		var o struct {
+			Items []map[string]struct{ S string }
+		}
+		if err := json.Unmarshal([]byte(mustPost(t, s, "Query", fmt.Sprintf(`{"TableName":"leases","IndexName":"LeaseOwnerToLeaseKeyIndex","ScanIndexForward":%v,
+			"KeyConditionExpression":"leaseOwner = :o","ExpressionAttributeValues":{":o":{"S":"A"}}}`, forward))), &o); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, it := range o.Items {
+			got = append(got, it["leaseKey"].S)
+		}
+		if !forward {
+			slices.Reverse(got)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("forward %v: got %q", forward, got)
+		}
+	}
+}
+
 func TestConsumedCapacity(t *testing.T) {
 	s := leases(t, 100)
 	for _, c := range []struct{ op, body, want string }{
