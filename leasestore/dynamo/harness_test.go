@@ -11,6 +11,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -66,9 +68,13 @@ func (p *pipe) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// service is an emulator with a way to reach it.
+// service is an emulator with a way to reach it; or, with this variable set, somebody else's that listens at its URL, for the tests that
+// need no faults and no counts.
+const elsewhere = "SHARDWARDEN_DYNAMODB_ENDPOINT"
+
 type service struct {
 	*emulator.Server
+	t   testing.TB
 	cfg aws.Config
 	log *journal
 }
@@ -76,26 +82,68 @@ type service struct {
 // serve starts an emulator; each of wrap may come between it and the client.
 func serve(t testing.TB, c emulator.Config, wrap ...func(aws.HTTPClient) aws.HTTPClient) *service {
 	t.Helper()
-	s := emulator.New(c)
-	p := newPipe()
-	server := &http.Server{Handler: s, ErrorLog: nil}
-	served := make(chan error)
-	go func() { served <- server.Serve(p) }()
-	tr := &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 64}
-	t.Cleanup(func() {
-		s.Close()
-		server.Close()
-		<-served
-		tr.CloseIdleConnections()
-	})
-	var client aws.HTTPClient = &http.Client{Transport: tr}
-	for _, w := range wrap {
-		client = w(client)
-	}
-	return &service{s, aws.Config{
-		Region: "us-east-1", HTTPClient: client,
-		Credentials: credentials.NewStaticCredentialsProvider("AKIDTEST", "secret", ""),
+	srv := &service{emulator.New(c), t, aws.Config{
+		Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("AKIDTEST", "secret", ""),
 	}, &journal{}}
+	if endpoint := os.Getenv(elsewhere); endpoint != "" {
+		srv.external(c != emulator.Config{})
+		srv.cfg.HTTPClient = redirect(t, endpoint)
+		for _, table := range []string{app, app + "-CoordinatorState"} {
+			srv.sdk().UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: aws.String(table), DeletionProtectionEnabled: aws.Bool(false)})
+			srv.sdk().DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: aws.String(table)}) // left by the test before
+		}
+	} else {
+		p := newPipe()
+		server := &http.Server{Handler: srv.Server}
+		served := make(chan error)
+		go func() { served <- server.Serve(p) }()
+		tr := &http.Transport{DialContext: p.dial, MaxIdleConnsPerHost: 64}
+		t.Cleanup(func() {
+			srv.Close()
+			server.Close()
+			<-served
+			tr.CloseIdleConnections()
+		})
+		srv.cfg.HTTPClient = &http.Client{Transport: tr}
+	}
+	for _, w := range wrap {
+		srv.cfg.HTTPClient = w(srv.cfg.HTTPClient)
+	}
+	return srv
+}
+
+func redirect(t testing.TB, endpoint string) aws.HTTPClient {
+	to, err := url.Parse(endpoint)
+	must(t, err)
+	tr := &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(tr.CloseIdleConnections)
+	next := &http.Client{Transport: tr}
+	whole := edit(func(_, body string) string { return body })(next) // for the plain client, see wholeBody
+	return client(func(r *http.Request) (*http.Response, error) {
+		r.URL.Host, r.Host = to.Host, to.Host
+		return whole.Do(r)
+	})
+}
+
+func (s *service) external(needs bool) {
+	if needs && os.Getenv(elsewhere) != "" {
+		s.t.Skip("needs our emulator")
+	}
+}
+
+func (s *service) SetFault(f emulator.Fault) { s.external(true); s.Server.SetFault(f) }
+func (s *service) Calls() map[string]int64   { s.external(true); return s.Server.Calls() }
+func (s *service) CallsOn(table string) map[string]int64 {
+	s.external(true)
+	return s.Server.CallsOn(table)
+}
+
+// size is the number of rows in the application's table.
+func (s *service) size() int {
+	s.t.Helper()
+	out, err := s.sdk().Scan(s.t.Context(), &dynamodb.ScanInput{TableName: aws.String(app), ConsistentRead: aws.Bool(true)})
+	must(s.t, err)
+	return len(out.Items)
 }
 
 // store is one more handle on the application's table.

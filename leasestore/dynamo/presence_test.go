@@ -171,7 +171,7 @@ func TestAnnounceBeforePrepare(t *testing.T) {
 	srv := serve(t, emulator.Config{})
 	makeTable(t, srv, app, "leaseKey")
 	must(t, srv.store().Announce(t.Context(), core.WorkerInfo{ID: "w1"}))
-	if n := len(srv.Items(app)); n != 0 {
+	if n := srv.size(); n != 0 {
 		t.Errorf("%d rows, want none", n)
 	}
 }

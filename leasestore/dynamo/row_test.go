@@ -132,6 +132,7 @@ func TestRowsComeBackAsTheyWere(t *testing.T) {
 	for _, name := range []string{"kcl-3.5.1.single.2-after-split.json", "kcl-3.5.1.single.1-running.json", "kcl-3.5.1.two-workers.json"} {
 		t.Run(name, func(t *testing.T) {
 			from, to := serve(t, emulator.Config{}), serve(t, emulator.Config{})
+			from.external(true) // two tables
 			source, target := from.ready(t), to.ready(t)
 			want := map[string]string{}
 			for _, row := range readDump(t, name).Items {
@@ -332,11 +333,11 @@ func TestUnknownSurvives(t *testing.T) {
 			t.Fatalf("after %+v the unknown columns are %s", w, raw)
 		}
 	}
-	before := len(srv.Items(app))
+	before := srv.size()
 	_, err = s.Look(t.Context(), stream)
 	must(t, err)
-	if before != 3 || len(srv.Items(app)) != 3 {
-		t.Errorf("rows: %d, then %d, want 3", before, len(srv.Items(app)))
+	if before != 3 || srv.size() != 3 {
+		t.Errorf("rows: %d, then %d, want 3", before, srv.size())
 	}
 	if row := srv.row(t, "later"); row != "checkpoint=S 1 entityType=S SOMETHING_NEW leaseCounter=N 7 leaseKey=S later" {
 		t.Errorf("foreign row is now %s", row)

@@ -127,7 +127,7 @@ func (r *rowReader) position(name, subName string) core.Position {
 
 func (r *rowReader) instant(name, s string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
+	if t = t.UTC(); err != nil || t.Year() < 1 || t.Year() > 9999 {
 		r.expected(name, "an instant as in RFC 3339")
 	}
 	return t

@@ -67,7 +67,7 @@ func TestUpdateOfADeletedLease(t *testing.T) {
 				_, err := s.Update(t.Context(), l, w.Same, w.Set)
 				expect(t, fmt.Sprintf("%+v", w), err, core.ErrNotFound)
 			}
-			if n := len(srv.Items(app)); n != 0 {
+			if n := srv.size(); n != 0 {
 				t.Errorf("the table has %d rows, want none", n)
 			}
 		})

@@ -1,0 +1,8 @@
+package dynamo
+
+// For tests from outside.
+var (
+	DecodeLease = decodeLease
+	EncodeLease = encodeLease
+	KindOf      = kindOf
+)
