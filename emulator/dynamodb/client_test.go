@@ -64,7 +64,9 @@ func start(t testing.TB, c dynamodb.Config) (*dynamodb.Server, *ddb.Client) {
 	t.Cleanup(func() {
 		s.Close()
 		srv.Close()
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("the server ended with %v", err)
+		}
 		tr.CloseIdleConnections()
 	})
 	return s, ddb.New(ddb.Options{
