@@ -109,9 +109,19 @@ func (w *Worker) keepFailed(st *stream, err error) time.Duration {
 	return w.cfg.LookEvery
 }
 
-// list makes a complete listing of the stream.
+// list makes a complete listing of the stream, which must be the one that the worker began with: under the same name there may be another by now,
+// with shards of the same ids, and it must not inherit leases.
 func (w *Worker) list(ctx context.Context, st *stream, in *lineage.Input) error {
 	began := time.Now()
+	var info core.StreamInfo
+	if err := safely("describe stream", func() (err error) { info, err = st.source.Describe(ctx); return err }); err != nil {
+		return err
+	}
+	if info.ID != st.id {
+		err := fmt.Errorf("the stream was deleted and made again: it was %s, and is %s now; the leases are the former's, so give the new one another application name or delete them: %w", st.id, info.ID, core.ErrOtherStream)
+		w.fail(err)
+		return err
+	}
 	var shards []core.Shard
 	err := safely("list shards", func() (err error) { shards, err = st.source.Shards(ctx, core.Position{}); return err })
 	if err != nil {

@@ -566,3 +566,36 @@ func TestHandedOverWhileStopping(t *testing.T) {
 		}
 	})
 }
+
+// reborn is a stream that is deleted and made again under its name while it is read: shards have the same ids.
+type reborn struct {
+	core.StreamSource
+	id atomic.Pointer[core.StreamID]
+}
+
+func (r *reborn) Describe(ctx context.Context) (core.StreamInfo, error) {
+	info, err := r.StreamSource.Describe(ctx)
+	if id := r.id.Load(); id != nil {
+		info.ID = *id
+	}
+	return info, err
+}
+
+func TestStreamMadeAgainInheritsNothing(t *testing.T) {
+	var again *reborn
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 2, func(c *worker.Config) {
+			all, _ := c.Streams.Streams(context.Background())
+			again = &reborn{StreamSource: all[0].Source}
+			c.Streams = worker.One(again, core.FromHorizon)
+		})
+		a := f.start("a")
+		f.put(10, 5)
+		f.await("delivered", time.Minute, f.allDelivered)
+		again.id.Store(new(core.StreamID("orders:2")))
+		<-a.done
+		if !errors.Is(a.err, core.ErrOtherStream) || !containsText(a.err, "orders:2") {
+			t.Errorf("Run: %v, want ErrOtherStream that names the new one", a.err)
+		}
+	})
+}
