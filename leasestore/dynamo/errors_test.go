@@ -96,10 +96,14 @@ func TestErrorsAreMapped(t *testing.T) {
 			if !ok || call.Call != "UpdateItem" || call.Table != app {
 				t.Errorf("%#v is no CallError of UpdateItem", err)
 			}
-			for _, other := range []error{core.ErrThrottled, core.ErrDenied, core.ErrNotFound, core.ErrInvalid, core.ErrUnavailable, core.ErrConflict, core.ErrExists, context.Canceled} {
-				if other != c.kind && errors.Is(err, other) {
-					t.Errorf("it is %v as well", other)
+			kinds := 0
+			for _, k := range []error{core.ErrThrottled, core.ErrDenied, core.ErrNotFound, core.ErrInvalid, core.ErrUnavailable, core.ErrConflict, core.ErrExists, context.Canceled} {
+				if errors.Is(err, k) {
+					kinds++
 				}
+			}
+			if kinds != 1 {
+				t.Errorf("it is of %d kinds", kinds)
 			}
 			if strings.Contains(err.Error(), "\n") || len(err.Error()) > 500 {
 				t.Errorf("text: %q", err)

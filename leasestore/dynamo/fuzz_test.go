@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -36,7 +37,7 @@ func FuzzRow(f *testing.F) {
 		dynamo.KindOf(row)
 		l, err := dynamo.DecodeLease(row)
 		if err != nil {
-			if _, ok := err.(*core.RowError); !ok || len(err.Error()) > 2000 {
+			if _, ok := errors.AsType[*core.RowError](err); !ok || len(err.Error()) > 2000 {
 				t.Fatalf("%T of %d bytes: %v", err, len(err.Error()), err)
 			}
 			return

@@ -89,8 +89,9 @@ func serve(t testing.TB, c emulator.Config, wrap ...func(aws.HTTPClient) aws.HTT
 		srv.external(c != emulator.Config{})
 		srv.cfg.HTTPClient = redirect(t, endpoint)
 		for _, table := range []string{app, app + "-CoordinatorState"} {
-			srv.sdk().UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: aws.String(table), DeletionProtectionEnabled: aws.Bool(false)})
-			srv.sdk().DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: aws.String(table)}) // left by the test before
+			// Left by the test before, or not there.
+			_, _ = srv.sdk().UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: aws.String(table), DeletionProtectionEnabled: aws.Bool(false)})
+			_, _ = srv.sdk().DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: aws.String(table)})
 		}
 	} else {
 		p := newPipe()
@@ -101,7 +102,9 @@ func serve(t testing.TB, c emulator.Config, wrap ...func(aws.HTTPClient) aws.HTT
 		t.Cleanup(func() {
 			srv.Close()
 			server.Close()
-			<-served
+			if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+				t.Error(err)
+			}
 			tr.CloseIdleConnections()
 		})
 		srv.cfg.HTTPClient = &http.Client{Transport: tr}

@@ -30,6 +30,7 @@ func workers(t testing.TB, s core.Presence) (out map[core.WorkerID]core.WorkerIn
 func TestAnnounce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := serve(t, emulator.Config{})
+		srv.external(true) // no network in a bubble
 		s := srv.ready(t)
 		beats := map[string]bool{}
 		for i := range 3 {
@@ -196,6 +197,7 @@ func TestForeignRowsGoWhenAnOldKCLComes(t *testing.T) {
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := serve(t, emulator.Config{})
+		srv.external(true) // no network in a bubble
 		s := srv.ready(t)
 		now := time.Now().Unix()
 		row := func(id string, age int64, more string) {

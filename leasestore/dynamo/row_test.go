@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"os"
@@ -277,7 +278,7 @@ func TestMalformedRows(t *testing.T) {
 			}
 			good, bad := 0, []*core.RowError{}
 			for l, err := range s.List(t.Context(), stream) {
-				if row, ok := err.(*core.RowError); ok {
+				if row, ok := errors.AsType[*core.RowError](err); ok {
 					bad = append(bad, row)
 				} else if must(t, err); strings.HasPrefix(string(l.Key.Shard), "good") {
 					good++
@@ -302,7 +303,7 @@ func TestMalformedRows(t *testing.T) {
 			}
 			check(bad[0])
 			_, err = s.Get(t.Context(), core.LeaseKey{Stream: stream, Shard: "bad"})
-			if row, ok := err.(*core.RowError); ok {
+			if row, ok := errors.AsType[*core.RowError](err); ok {
 				check(row)
 			} else {
 				t.Errorf("Get: %v, want a *core.RowError", err)

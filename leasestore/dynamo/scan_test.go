@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -87,7 +88,8 @@ func TestLeaveAListing(t *testing.T) {
 	list := s.List(t.Context(), stream)
 	for range 2 {
 		n := 0
-		for range list {
+		for _, err := range list {
+			must(t, err)
 			if n++; n == 2 {
 				break
 			}
@@ -123,7 +125,7 @@ func TestOtherRowsAreSkipped(t *testing.T) {
 		t.Errorf("List: %d leases, bad rows %v", len(list.Leases), list.Bad)
 	}
 	_, err = s.Get(t.Context(), core.LeaseKey{Stream: stream, Shard: "w"})
-	if bad, ok := err.(*core.RowError); !ok || bad.Row != "w" {
+	if bad, ok := errors.AsType[*core.RowError](err); !ok || bad.Row != "w" {
 		t.Errorf("Get of a worker's row: %v, want a *core.RowError that names it", err)
 	}
 }

@@ -147,7 +147,7 @@ func TestDecline(t *testing.T) {
 
 // splitAttrs splits what show prints; values hold blanks, so it goes by the names.
 func splitAttrs(row string) (out []string) {
-	for _, word := range strings.Fields(row) {
+	for word := range strings.FieldsSeq(row) {
 		if name, _, ok := strings.Cut(word, "="); ok && name != "" {
 			out = append(out, word)
 		} else {
