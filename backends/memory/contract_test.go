@@ -419,7 +419,7 @@ func TestListings(t *testing.T) {
 
 func toIDs(s string) []core.ShardID {
 	var out []core.ShardID
-	for _, f := range strings.Fields(s) {
+	for f := range strings.FieldsSeq(s) {
 		out = append(out, core.ShardID(f))
 	}
 	return out

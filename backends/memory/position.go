@@ -11,10 +11,9 @@ import (
 )
 
 // Sequence numbers count records from here, so that all have as many digits.
-const (
-	firstSequence uint64 = 1e19 // behind no record yet
-	digits               = 20
-)
+const firstSequence uint64 = 1e19 // behind no record yet
+
+const digits = 20
 
 func appendSequence(b []byte, n uint64) []byte { return strconv.AppendUint(b, firstSequence+n, 10) }
 

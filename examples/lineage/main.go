@@ -318,13 +318,12 @@ func (s *scene) show(ctx context.Context, what string, done func() bool) error {
 	fmt.Fprintln(t, "  shard\tparents\towner\tcheckpoint\tstate")
 	for _, sh := range shards {
 		l, ok := rows[sh.ID]
-		var parents, owner, checkpoint, state = "-", "-", "-", ""
+		parents, owner, checkpoint, state := "-", "-", "-", "waits for its parent: no lease yet"
 		if len(sh.Parents) > 0 {
 			parents = fmt.Sprint(sh.Parents[0])
 		}
 		switch {
 		case !ok:
-			state = "waits for its parent: no lease yet"
 		case l.Ended():
 			checkpoint, state = l.Checkpoint.String(), fmt.Sprint("read to its end; goes on in ", l.Children)
 		default:

@@ -348,7 +348,10 @@ func TestListing(t *testing.T) {
 				t.Errorf("%d pages were read for four listings, want %d each", n, c.pages)
 			}
 			n := 0
-			for range s.List(t.Context()) {
+			for _, err := range s.List(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
 				if n++; n == 3 {
 					break // must not panic or go on
 				}
@@ -520,7 +523,10 @@ func TestNothingIsShared(t *testing.T) {
 		_, err = s.Update(t.Context(), core.Lease{Key: key("1")}, core.SameCounter, core.Set{Bump: true})
 		conflict, _ := errors.AsType[*core.ConflictError](err)
 		spoil(conflict.Row)
-		for l := range s.List(t.Context()) {
+		for l, err := range s.List(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
 			wantSame(t, "row listed", l, want)
 			spoil(&l)
 		}

@@ -206,7 +206,7 @@ func (s Source) marker(id core.ShardID) ([]core.ShardID, time.Time, error) {
 		return nil, time.Time{}, kind(err)
 	}
 	var children []core.ShardID
-	for _, name := range strings.Fields(string(text)) {
+	for name := range strings.FieldsSeq(string(text)) {
 		child := core.ShardID(name)
 		if _, err := s.path(child, dataExt); err != nil || child == id || slices.Contains(children, child) {
 			return nil, time.Time{}, fmt.Errorf("%s names %q: %w: expected names of other shards, one a line, each once", path, name, core.ErrInvalid)
