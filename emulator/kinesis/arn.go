@@ -9,6 +9,7 @@ import (
 type streamRef struct {
 	StreamName *string
 	StreamARN  *string
+	StreamId   *string // in the API, "not implemented" there
 }
 
 func (r *streamRef) aim(s *Server) target {
@@ -38,6 +39,7 @@ var arnPattern = regexp.MustCompile(`^arn:aws.*:kinesis:[^:]*:\d{12}:stream/\S+$
 
 func (v *validation) stream(r streamRef) {
 	v.name("streamName", r.StreamName, false)
+	v.unsupported("StreamId", r.StreamId != nil)
 	v.text("streamARN", r.StreamARN, 1, 2048)
 	if r.StreamARN != nil && *r.StreamARN != "" && !arnPattern.MatchString(*r.StreamARN) {
 		v.add("streamARN", quote(*r.StreamARN), `Member must satisfy regular expression pattern: arn:aws.*:kinesis:.*:\d{12}:stream/\S+`)

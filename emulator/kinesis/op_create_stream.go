@@ -13,11 +13,13 @@ func (v *validation) mode(d *streamModeDetails) {
 }
 
 type createStreamInput struct {
-	StreamName         *string
-	ShardCount         *int64
-	StreamModeDetails  *streamModeDetails
-	MaxRecordSizeInKiB *int64
-	Tags               map[string]string
+	StreamName                 *string
+	ShardCount                 *int64
+	StreamModeDetails          *streamModeDetails
+	MaxRecordSizeInKiB         *int64
+	Tags                       map[string]string
+	WarmThroughputMiBps        *int64
+	RecordDistributionStrategy *string
 }
 
 func (in *createStreamInput) aim(s *Server) target {
@@ -40,6 +42,9 @@ func createStream(s *Server, c *call, in *createStreamInput) (answer, error) {
 	v.mode(in.StreamModeDetails)
 	v.number("maxRecordSizeInKiB", in.MaxRecordSizeInKiB, leastRecordKiB, mostRecordKiB, false)
 	v.tags(in.Tags)
+	v.unsupported("WarmThroughputMiBps", in.WarmThroughputMiBps != nil)
+	v.oneOf("recordDistributionStrategy", in.RecordDistributionStrategy, false, "AUTO", "USER_PARTITION_KEY")
+	v.unsupported("RecordDistributionStrategy AUTO", in.RecordDistributionStrategy != nil && *in.RecordDistributionStrategy == "AUTO")
 	if err := v.err(); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 type getRecordsInput struct {
 	ShardIterator *string
 	StreamARN     *string
+	StreamId      *string
 	Limit         *int64
 }
 
@@ -39,7 +40,7 @@ func getRecords(s *Server, c *call, in *getRecordsInput) (answer, error) {
 		v.null("shardIterator")
 	}
 	v.text("shardIterator", in.ShardIterator, 1, 2048)
-	v.stream(streamRef{StreamARN: in.StreamARN})
+	v.stream(streamRef{StreamARN: in.StreamARN, StreamId: in.StreamId})
 	v.number("limit", in.Limit, 1, mostRecords, false)
 	if err := v.err(); err != nil {
 		return nil, err

@@ -38,6 +38,25 @@ func TestMillisBehindLatest(t *testing.T) {
 	})
 }
 
+func TestAClosedShardIsReadToItsEnd(t *testing.T) {
+	r := newRig(t, Config{NoLimits: true})
+	r.create("orders", 1)
+	for i := range 5 {
+		r.put("orders", "0", fmt.Sprint(i))
+	}
+	r.split("orders", shardID(0), hashHalf)
+	it := r.iterator("orders", shardID(0), types.ShardIteratorTypeTrimHorizon)
+	var pages []string
+	for it != nil && len(pages) < 9 {
+		o := r.get(it, 2)
+		pages = append(pages, fmt.Sprintf("%s (%v, %d children)", r.data(o), *o.MillisBehindLatest > 0, len(o.ChildShards)))
+		it = o.NextShardIterator
+	}
+	if got := strings.Join(pages, ", "); got != "0 1 (true, 0 children), 2 3 (true, 0 children), 4 (false, 2 children)" {
+		t.Errorf("pages (behind, children): %s", got)
+	}
+}
+
 func TestAPageHoldsTenMiB(t *testing.T) {
 	r := newRig(t, Config{NoLimits: true})
 	r.create("orders", 1)

@@ -75,8 +75,9 @@ func updateMaxRecordSize(s *Server, c *call, in *updateMaxRecordSizeInput) (answ
 }
 
 type updateStreamModeInput struct {
-	StreamARN         *string
-	StreamModeDetails *streamModeDetails
+	StreamARN           *string
+	StreamModeDetails   *streamModeDetails
+	WarmThroughputMiBps *int64
 }
 
 func (in *updateStreamModeInput) aim(s *Server) target {
@@ -91,6 +92,7 @@ func updateStreamMode(s *Server, c *call, in *updateStreamModeInput) (answer, er
 	if in.StreamModeDetails == nil {
 		v.null("streamModeDetails")
 	}
+	v.unsupported("WarmThroughputMiBps", in.WarmThroughputMiBps != nil)
 	v.stream(streamRef{StreamARN: in.StreamARN})
 	v.mode(in.StreamModeDetails)
 	if err := v.err(); err != nil {

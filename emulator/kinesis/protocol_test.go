@@ -221,6 +221,8 @@ func TestEveryConstraintThatIsViolatedIsNamed(t *testing.T) {
 		"which record":   {"PutRecords", `{"StreamName":"a","Records":[{"Data":"","PartitionKey":"k"},{"Data":"","PartitionKey":"k","ExplicitHashKey":"-1"}]}`, []string{"records.2.member.explicitHashKey", "'-1'"}},
 		"hash key":       {"PutRecord", `{"StreamName":"a","PartitionKey":"k","Data":"","ExplicitHashKey":"340282366920938463463374607431768211456"}`, []string{"InvalidArgumentException", "340282366920938463463374607431768211456"}},
 		"no records":     {"PutRecords", `{"StreamName":"a","Records":[]}`, []string{"'records'", "greater than or equal to 1"}},
+		"stream id":      {"GetShardIterator", `{"StreamId":"a","ShardId":"b","ShardIteratorType":"LATEST"}`, []string{"StreamId is not supported"}},
+		"distribution":   {"CreateStream", `{"StreamName":"a","RecordDistributionStrategy":"AUTO","WarmThroughputMiBps":5}`, []string{"2 validation", "AUTO is not supported", "WarmThroughputMiBps is not"}},
 		"iterator":       {"GetShardIterator", `{"StreamName":"a"}`, []string{"'shardId'", "'shardIteratorType'"}},
 		"long key":       {"PutRecord", `{"StreamName":"a","Data":"","PartitionKey":"` + strings.Repeat("ü", 257) + `"}`, []string{"'partitionKey'", "256"}},
 	} {

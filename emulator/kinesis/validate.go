@@ -26,6 +26,13 @@ func (v *validation) err() error {
 	}
 }
 
+// unsupported refuses a member that the service has and this server has not, rather than to ignore what it asks for.
+func (v *validation) unsupported(member string, given bool) {
+	if given {
+		v.problems = append(v.problems, member+" is not supported by this emulator")
+	}
+}
+
 func quote(s string) string { return "'" + s + "'" }
 
 func (v *validation) null(member string) { v.add(member, "null", "Member must not be null") }
