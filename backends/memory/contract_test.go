@@ -238,6 +238,25 @@ func TestResumeBehindEachRecord(t *testing.T) {
 	}
 }
 
+func TestAggregatedRecords(t *testing.T) {
+	s := memory.New("s", 1, memory.Idle(1))
+	before, _ := s.Put("k", nil)
+	shard, sequence := s.PutAggregated("k", []byte("0"), []byte("1"), []byte("2"))
+	s.Put("k", nil)
+	p, err := open(t, s, shard, core.FromHorizon).Next(t.Context())
+	if err != nil || shard != before || len(p.Records) != 5 {
+		t.Fatalf("%d records, %v", len(p.Records), err)
+	}
+	for i, r := range p.Records[1:4] {
+		if r.Sequence != sequence || r.Sub != uint64(i) || r.Key != "k" {
+			t.Errorf("part %d: sequence %s, sub %d; want %s, %d", i, r.Sequence, r.Sub, sequence, i)
+		}
+	}
+	if first, last := p.Records[0], p.Records[4]; first.Sequence >= sequence || last.Sequence <= sequence || last.Sub != 0 {
+		t.Errorf("sequences %s, %s, %s do not grow", first.Sequence, sequence, last.Sequence)
+	}
+}
+
 type session struct{ core.Session }
 
 func (session) Key() core.LeaseKey { return core.LeaseKey{} }

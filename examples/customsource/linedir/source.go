@@ -219,7 +219,7 @@ func (s Source) marker(id core.ShardID) ([]core.ShardID, time.Time, error) {
 // path refuses names that lead out of the directory: they may come from a lease table.
 func (s Source) path(id core.ShardID, ext string) (string, error) {
 	name := string(id)
-	if name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, " \t\n") {
+	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, " \t\n") {
 		return "", fmt.Errorf("shard %q: %w: expected the name of a file in %s, without %s", name, core.ErrInvalid, s.Dir, dataExt)
 	}
 	return filepath.Join(s.Dir, name+ext), nil
