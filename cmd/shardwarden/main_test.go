@@ -288,8 +288,15 @@ func (c *cloud) consume(args ...string) (*process, *events) {
 			return
 		}
 		defer f.Close()
-		go func() { <-p.exited; time.AfterFunc(100*time.Millisecond, func() { f.SetReadDeadline(time.Now()) }) }()
-		_, _ = io.Copy(e.feed, f) // ends at the deadline, once nobody writes any more
+		// What the program wrote is in the pipe before it is gone; a zero byte behind it ends the reading.
+		go func() {
+			<-p.exited
+			_, _ = f.Write([]byte{0})
+		}()
+		b, err := bufio.NewReader(io.TeeReader(f, e.feed)).ReadBytes(0)
+		if err != nil || len(b) == 0 {
+			c.t.Errorf("read events: %v", err)
+		}
 	}()
 	return p, e
 }
@@ -323,7 +330,7 @@ func (e *events) all() []event {
 		}
 	}
 	var out []event
-	for _, l := range strings.Split(strings.TrimSpace(e.String()), "\n") {
+	for l := range strings.SplitSeq(strings.Trim(e.String(), "\n\x00"), "\n") {
 		var v event
 		if err := json.Unmarshal([]byte(l), &v); err != nil {
 			e.t.Fatalf("event %q: %v", l, err)

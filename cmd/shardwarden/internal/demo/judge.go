@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -37,14 +38,12 @@ func (v *verdict) faults() bool {
 type judge struct {
 	book    book
 	verdict verdict
-	first   [][]int    // by key, then n: index of the first delivery; -1 none
-	high    []int32    // by key: the highest n that had its first delivery
-	had     [][]epochs // by key, then n: the epochs that had it
+	first   [][]int     // by key, then n: index of the first delivery; -1 none
+	high    []int32     // by key: the highest n that had its first delivery
+	had     [][][]int32 // by key, then n: the epochs that had it
 	last    map[epochKey]int32
 	done    []int // by shard: index of the last first delivery of its records; -1 none
 }
-
-type epochs []int32
 
 type epochKey struct{ epoch, key int32 }
 
@@ -53,7 +52,7 @@ func weigh(b book) verdict {
 	j := judge{book: b, last: map[epochKey]int32{}, high: make([]int32, len(b.puts)), done: make([]int, len(b.shards))}
 	for k, puts := range b.puts {
 		j.first = append(j.first, make([]int, len(puts)))
-		j.had = append(j.had, make([]epochs, len(puts)))
+		j.had = append(j.had, make([][]int32, len(puts)))
 		for n := range puts {
 			j.first[k][n] = -1
 		}
@@ -105,7 +104,7 @@ func (j *judge) walk() {
 			holder[e.shard] = d.epoch
 		}
 		k, n := d.id.key, d.id.n
-		again, inEpoch := j.had[k][n].has(d.epoch), epochKey{d.epoch, k}
+		again, inEpoch := slices.Contains(j.had[k][n], d.epoch), epochKey{d.epoch, k}
 		last, begun := j.last[inEpoch]
 		switch {
 		case j.first[k][n] < 0:
@@ -125,15 +124,6 @@ func (j *judge) walk() {
 		}
 		j.last[inEpoch] = max(last, n)
 	}
-}
-
-func (e epochs) has(x int32) bool {
-	for _, y := range e {
-		if x == y {
-			return true
-		}
-	}
-	return false
 }
 
 func (j *judge) stranger(d delivery, e epoch) bool {

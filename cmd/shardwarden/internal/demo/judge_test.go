@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,9 +23,11 @@ func story(t *testing.T, text string) book {
 	processors := map[string]int32{}
 	shards := map[int32]string{}
 	id := func(word string) recordID {
-		var n int32
-		fmt.Sscanf(word[1:], "%d", &n)
-		return recordID{int32(word[0] - 'a'), n}
+		n, err := strconv.Atoi(word[1:])
+		if err != nil {
+			t.Fatalf("record %q: %v", word, err)
+		}
+		return recordID{int32(word[0] - 'a'), int32(n)}
 	}
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		name := fmt.Sprint(i + 1)
@@ -294,7 +297,6 @@ func randomHistory(t *rapid.T) (*ledger, []delivery) {
 	l := newLedger(keys)
 	n := [keys]int32{}
 	queue := map[string][]item{} // what each shard holds
-	parents := map[string]string{"c": "p", "d": "c"}
 	l.family([]shard{{id: "p"}, {id: "c", parents: []string{"p"}}, {id: "d", parents: []string{"c"}}})
 	for _, s := range []string{"p", "c", "d"} {
 		for range rapid.IntRange(0, 8).Draw(t, "records of "+s) {
@@ -305,7 +307,6 @@ func randomHistory(t *rapid.T) (*ledger, []delivery) {
 			queue[s] = append(queue[s], item{id: id, sequence: sequence(s, id)})
 		}
 	}
-	_ = parents
 	for _, s := range []string{"p", "c", "d"} {
 		at, saved := 0, 0
 		for at < len(queue[s]) {

@@ -19,7 +19,7 @@ func TestNetwork(t *testing.T) {
 			entered <- struct{}{}
 			<-answer
 		}
-		io.WriteString(w, "hello")
+		_, _ = io.WriteString(w, "hello")
 	}))
 	defer server.Close()
 	base := &http.Transport{}
