@@ -142,18 +142,20 @@ func TestSlowConsumerLosesNothing(t *testing.T) {
 		name string
 		slow time.Duration
 		life time.Duration
+		out  bool // the service has to refuse an iterator
 	}{
-		{"soon enough", 4 * time.Minute, 5 * time.Minute},
-		{"renewed in time", 5*time.Minute + time.Second, 5 * time.Minute},
-		{"run out unforeseen", 4 * time.Minute, time.Minute},
-		{"for an hour", time.Hour, 5 * time.Minute},
+		{"soon enough", 4 * time.Minute, 5 * time.Minute, false},
+		{"renewed in time", 5*time.Minute + time.Second, 5 * time.Minute, false},
+		{"run out unforeseen", 4 * time.Minute, time.Minute, true},
+		{"for an hour", time.Hour, 5 * time.Minute, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, emulator.Config{IteratorLife: c.life}, func(t *testing.T, r *rig) {
 				r.create("orders", 1)
 				want := numbered(50)
 				r.put("orders", "k", want...)
-				rd := r.open(r.source("orders", MaxRecords(10)), one, core.FromHorizon)
+				var log logged
+				rd := r.open(r.source("orders", MaxRecords(10), Logger(log.logger())), one, core.FromHorizon)
 				var got []string
 				for len(got) < 50 {
 					p, err := rd.Next(r.ctx)
@@ -163,6 +165,9 @@ func TestSlowConsumerLosesNothing(t *testing.T) {
 				}
 				if !slices.Equal(got, want) {
 					t.Errorf("got %v", got)
+				}
+				if out := strings.Contains(log.text.String(), "ran out"); out != c.out {
+					t.Errorf("iterators refused: %v, want %v", out, c.out)
 				}
 			})
 		})

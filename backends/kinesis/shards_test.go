@@ -119,6 +119,27 @@ func TestListedParentWithNothingSinceIsNotBegun(t *testing.T) {
 	})
 }
 
+// The service walks long gaps in steps, with empty answers that say how far behind they are: none of them means that there is nothing.
+func TestLookingForRecordsAcrossAGap(t *testing.T) {
+	bubble(t, emulator.Config{}, func(t *testing.T, r *rig) {
+		r.create("orders", 1)
+		time.Sleep(time.Minute)
+		at := time.Now()
+		time.Sleep(time.Minute)
+		r.put("orders", "k", "since")
+		r.split("orders", shardID(0))
+		r.request = noFilter
+		r.fault(emulator.Fault{Kind: emulator.PartialPage, Operation: "GetRecords", Times: 5})
+		got, err := r.source("orders").Shards(r.ctx, core.From(at))
+		if err != nil || ids(got) != "0" {
+			t.Errorf("shards %s, error %v; want 0", ids(got), err)
+		}
+		if n := most(r.times("GetRecords"), time.Second); n > 5 {
+			t.Errorf("%d reads within a second", n)
+		}
+	})
+}
+
 func TestPagesOfAListing(t *testing.T) {
 	const shards = 2500
 	setup := func(r *rig) { r.create("wide", shards) }
