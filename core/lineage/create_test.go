@@ -123,7 +123,7 @@ func TestCreate(t *testing.T) {
 		{name: "children that were not listed when the parent ended (F33)", shards: splitTwice, leases: "a=E", want: "b=H c=H"},
 		{name: "grandchildren of an ended parent come through their parents", shards: splitTwice, leases: "a=E b=E c=t", want: "d=H e=H"},
 		{name: "children after a latest start begin at their beginning", shards: "a. b<a c<a", leases: "a=E!", start: latest, open: "a", want: "b=H c=H"},
-		{name: "children start at their beginning even if the start is later", shards: "a. b<a c<a", leases: "a=E!", start: core.Position{Anchor: core.Latest, Time: t0.Add(time.Hour)}, open: "b c", want: "b=H c=H"},
+		{name: "children start at their beginning even if the start is later", shards: "a. b<a c<a", leases: "a=E!", start: core.From(t0.Add(time.Hour)), open: "b c", want: "b=H c=H"},
 		{name: "merge: one parent ended, the other not", shards: "a. b. m<a+b", leases: "a=E b=t", want: "m=H"},
 		{name: "merge: both read on", shards: "a. b. m<a+b", leases: "a=t b=t", want: ""},
 		{name: "rows of children without their parent's (F32): ancestors first", shards: splitTwice, leases: "b<a=H c<a=H", want: "a=H!"},
@@ -135,6 +135,8 @@ func TestCreate(t *testing.T) {
 		{name: "read, deleted and still listed, two generations", shards: splitTwice, leases: "d<b=H! e<b=H! f<c=t g<c=t", want: ""},
 		{name: "read, deleted, and the listing older than the split", shards: "a", leases: "b<a=H! c<a=H!", want: ""},
 		{name: "ended, and the listing older than the split", shards: "a", leases: "a=E b<a=H c<a=H", want: ""},
+		{name: "ended, and the listing shows it open beside one child", shards: "a b<a", leases: "a=E", want: "b=H"},
+		{name: "read, deleted, and the listing shows it open beside one child", shards: "a b<a", leases: "c<a=t", want: "b=H!"},
 		{name: "before a latest start, and the rows have moved on", shards: splitTwice, leases: "d=t! e=t! f=E! g=t!", start: latest, open: "-", want: ""},
 		{name: "an open shard's row was lost", shards: splitTwice, leases: "d=t! e=t! f=t!", open: "-", want: "g=H!"},
 		{name: "an open shard's row was lost in a latest application", shards: splitTwice, leases: "d=t! e=t! f=t!", start: latest, open: "-", want: "g=H!"},
@@ -219,17 +221,19 @@ func TestNeedsStart(t *testing.T) {
 		name, shards, leases string
 		start                core.Position
 		want                 bool
+		bad                  string
 	}{
-		{"horizon never", "a b", "", core.FromHorizon, false},
-		{"latest bootstrap", "a b", "", latest, true},
-		{"latest, all have leases", "a b", "a=L@! b=L@!", latest, false},
-		{"latest, one has none", "a b", "a=L@!", latest, true},
-		{"latest, one has none, long after", "a b", "a=t!", latest, false},
-		{"latest, children of a shard that is read", "a. b<a", "a=L@!", latest, false},
-		{"at time, row of another library beneath a parent without one", "a. b<a c<a", "b<a=T c<a=T", atTime, true},
-		{"at time, what began long ago", "a. b<a c<a", "b<a=t c<a=t", atTime, false},
+		{"horizon never", "a b", "", core.FromHorizon, false, ""},
+		{"latest bootstrap", "a b", "", latest, true, ""},
+		{"latest, all have leases", "a b", "a=L@! b=L@!", latest, false, ""},
+		{"latest, one has none", "a b", "a=L@!", latest, true, ""},
+		{"latest, one has none, long after", "a b", "a=t!", latest, false, ""},
+		{"latest, children of a shard that is read", "a. b<a", "a=L@!", latest, false, ""},
+		{"at time, row of another library beneath a parent without one", "a. b<a c<a", "b<a=T c<a=T", atTime, true, ""},
+		{"at time, what would tell cannot be read", "a. b<a c<a", "x=t", atTime, true, "b"},
+		{"at time, what began long ago", "a. b<a c<a", "b<a=t c<a=t", atTime, false, ""},
 	} {
-		in := Input{Stream: "s", Shards: listing(c.shards), Listed: true, Leases: rows(c.leases), Start: c.start}
+		in := Input{Stream: "s", Shards: listing(c.shards), Listed: true, Leases: rows(c.leases), Bad: ids(c.bad), Start: c.start}
 		if got := New(in).NeedsStart(); got != c.want {
 			t.Errorf("%s: needs the shards open at the start: %v, want %v", c.name, got, c.want)
 		}

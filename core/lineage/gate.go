@@ -107,8 +107,8 @@ func (g *Graph) holds(parent, child *node) (Why, bool) {
 		return Unreadable, true
 	case parent.lease != nil:
 		return NotEnded, !parent.lease.Ended()
-	case !g.in.Listed, parent.shard == nil && child.shard == nil:
-		return Unlisted, true // a listing that does not show the child may be older than both
+	case parent.shard == nil && child.shard == nil:
+		return Unlisted, true // no listing, or one that may be older than both
 	}
 	return NoLease, parent.shard != nil && !g.begins(child)
 }

@@ -51,7 +51,7 @@ func TestGate(t *testing.T) {
 		{name: "another library's row at the horizon where the application began", shards: "a. b<a", leases: "b=H", open: "b", shard: "b"},
 		{name: "another library's row at a time where the application began", shards: "a. b<a", leases: "b=T", start: atTime, open: "b", shard: "b"},
 		{name: "another library's row at a time, beneath where the application began", shards: "a. b<a", leases: "b=T", start: atTime, open: "a", shard: "b", why: "waits for a (no lease yet)"},
-		{name: "another library's row at the horizon is a child beneath a latest start", shards: "a. b<a", leases: "b=H", start: latest, open: "b", shard: "b", why: "waits for a (no lease yet)"},
+		{name: "another library's row at the horizon is a child beneath a latest start", shards: "a. b<a c<a", leases: "b=H c=L@", start: latest, open: "b c", shard: "b", why: "waits for a (no lease yet)"},
 		{name: "open at the start, but the parent is being read", shards: "a. b<a", leases: "a=t b=H", open: "b", shard: "b", why: "waits for a (not ended)"},
 		{name: "in a circle", shards: "a.<b b.<a", leases: "a=H b=H", shard: "a", why: "waits for b (not ended)"},
 	} {

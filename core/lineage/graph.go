@@ -208,7 +208,7 @@ func (g *Graph) sort() {
 }
 
 func (g *Graph) markStart() {
-	if false {
+	if g.in.Start.Anchor == core.Latest {
 		if at, open := instant(&g.in); at.IsZero() && !open {
 			g.begun, g.startOpen = true, true
 			return

@@ -61,14 +61,33 @@ func (w *Worker) lookOnce(ctx context.Context) time.Duration {
 	clear(w.graphs)
 	w.lookErr, w.lookErrs = nil, 0
 	w.seeOwnBeat(sight.Workers)
+	first := w.table.looks == 1
 	todo := w.decideLocked(end)
 	w.mu.Unlock()
+	if first {
+		w.sayWhereItBegins(sight)
+	}
 	if todo.fail != nil {
 		w.fail(todo.fail)
 		return w.cfg.LookEvery
 	}
 	w.carryOut(ctx, todo)
 	return w.untilNextLook(time.Now())
+}
+
+// sayWhereItBegins tells once that leases win over a configured start.
+func (w *Worker) sayWhereItBegins(s core.Sight) {
+	for _, st := range w.streamList() {
+		n := 0
+		for i := range s.Leases {
+			if s.Leases[i].Key.Stream == st.id {
+				n++
+			}
+		}
+		if n > 0 && st.start.Anchor != core.Horizon {
+			w.log.Info("leases exist: reading goes on where they stand, the configured start holds for none of them", "stream", st.id, "leases", n, "start", st.start.String())
+		}
+	}
 }
 
 func (w *Worker) lookFailed(ctx context.Context, err error) time.Duration {

@@ -141,6 +141,8 @@ func (h *holding) status(now time.Time) ShardStatus {
 	s.LastRead, s.Lag = c.reads.lastRead, c.reads.lag
 	if s.LastRead.IsZero() {
 		s.Lag = -1
+	} else if silent := now.Sub(s.LastRead); s.Lag >= 0 && !c.reads.waiting && silent > h.w.cfg.LeaseDuration {
+		s.Lag += silent // nothing was heard for a while: it falls behind, whatever it last knew
 	}
 	if c.reads.err != nil && s.Err == nil {
 		s.Err, s.Failures = c.reads.err, c.reads.errs

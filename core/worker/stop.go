@@ -201,6 +201,9 @@ func (w *Worker) drainAndGive(h *holding, c *consumer, g *giving) {
 		}
 		h.checkpointed(ack)
 	}
+	if c != nil && w.cfg.Checkpoints == Manual && c.records.Load() > 0 && h.snapshot().Checkpoint.IsStart() {
+		w.log.Warn("the shard moves without any checkpoint: all its records will come again", "stream", h.key.Stream, "shard", h.key.Shard)
+	}
 	if err := h.giveUp(by, g.to); err != nil && !isLost(err) {
 		w.storeError("give up lease", h.key, err)
 	}
