@@ -34,6 +34,7 @@ func TestAudit(t *testing.T) {
 		{name: "between, twice", shards: "a@00-1f b@20-3f c@40-5f d@60-7f e@80-ff", leases: "a=t c=t e=t", want: "20-3f 60-7f"},
 		{name: "two in one", shards: "a@00-1f b@20-3f c@40-5f d@60-ff", leases: "a=t d=t", want: "20-5f"},
 		{name: "overlap", shards: "a.@00-ff b<a@00-7f c<a@80-ff", leases: "a=t b=H c=H"},
+		{name: "one within another", shards: "a@00-7f b@10-1f c@80-ff", leases: "a=t b=t c=t"},
 		{name: "the parent covers for its children", shards: "a.@00-ff b<a@00-7f c<a@80-ff", leases: "a=t b=H"},
 		{name: "an ended parent does not", shards: "a.@00-ff b<a@00-7f c<a@80-ff", leases: "a=E b=H", want: "80-ff"},
 		{name: "row that cannot be read", shards: "a@00-7f b@80-ff", leases: "a=t", bad: "b"},

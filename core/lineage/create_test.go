@@ -47,13 +47,17 @@ func ids(s string) []core.ShardID {
 	return out
 }
 
-// rows reads "shard=checkpoint": H horizon, L latest, L@ latest with an instant, T at time, t a token, E ended; a "!" behind it: ready.
+// rows reads "shard=checkpoint", the shard as above, or "id>child": H horizon, L latest, L@ latest with an instant, T at time, t a token, E ended; a "!" behind it: ready.
 func rows(s string) []core.Lease {
 	var out []core.Lease
 	for f := range strings.FieldsSeq(s) {
 		sh, cp, _ := strings.Cut(f, "=")
+		sh, child, named := strings.Cut(sh, ">")
 		d := shard(sh)
 		l := core.Lease{Key: core.LeaseKey{Stream: "s", Shard: d.ID}, Parents: d.Parents, Ready: strings.HasSuffix(cp, "!")}
+		if named {
+			l.Children = ids(child)
+		}
 		switch strings.TrimSuffix(cp, "!") {
 		case "H":
 			l.Checkpoint = core.FromHorizon
@@ -247,6 +251,8 @@ func TestNeedsStart(t *testing.T) {
 func TestStartOf(t *testing.T) {
 	later := rows("b=L@!")
 	later[0].StartAt = t0.Add(time.Second)
+	other := rows("a=L@!")
+	other[0].Key.Stream = "t"
 	for _, c := range []struct {
 		name    string
 		leases  []core.Lease
@@ -264,6 +270,7 @@ func TestStartOf(t *testing.T) {
 		{"latest, stored: not what the caller resolved", rows("a=L@!"), "", core.Position{Anchor: core.Latest, Time: t0.Add(time.Hour)}, latest, false},
 		{"latest, rows of the KCL without an instant", rows("a=L"), "", core.FromLatest, core.FromLatest, true},
 		{"latest, begun long ago", rows("a=t b=H c=E"), "", core.Position{Anchor: core.Latest, Time: t0}, core.FromLatest, false},
+		{"latest, only other streams have begun", other, "", core.FromLatest, core.FromLatest, true},
 		{"latest, rows that cannot be read", nil, "a", core.FromLatest, core.FromLatest, false},
 	} {
 		got, resolve := StartOf(Input{Stream: "s", Leases: c.leases, Bad: ids(c.bad), Start: c.asked})

@@ -64,7 +64,7 @@ func (g *Graph) childrenBegun(i int32, isGone bool) bool {
 	known := false
 	for _, c := range g.down.of(i) {
 		n := &g.nodes[c]
-		if n.lease == nil && n.shard == nil && !n.bad {
+		if n.lease == nil && n.shard == nil && !n.bad && isGone {
 			continue // named by the row alone: finished, deleted and expired, or expired before it could be read. Nothing is left of it
 		}
 		if n.lease == nil || !begun(n.lease) {
