@@ -212,7 +212,7 @@ func TestFaultsOfRecords(t *testing.T) {
 	r.ok(r.s.SetFault(Fault{Kind: ThrottleRecords, Shard: shardID(1), Times: 1}))
 	var es []types.PutRecordsRequestEntry
 	for i, hash := range []string{"0", hashLast, "0", hashLast, hashLast} {
-		es = append(es, types.PutRecordsRequestEntry{PartitionKey: aws.String("k"), ExplicitHashKey: &hash, Data: []byte(fmt.Sprint(i))})
+		es = append(es, types.PutRecordsRequestEntry{PartitionKey: aws.String("k"), ExplicitHashKey: &hash, Data: fmt.Append(nil, i)})
 	}
 	o, err := r.c.PutRecords(t.Context(), &sdk.PutRecordsInput{StreamName: aws.String("orders"), Records: es})
 	r.ok(err)

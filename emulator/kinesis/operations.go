@@ -42,6 +42,6 @@ var consumerOperations = []string{
 	"SubscribeToShard",
 }
 
-func notYet(_ *Server, _ context.Context, c *call, _ bool, _ []byte) (answer, error) {
+func notYet(_ context.Context, _ *Server, c *call, _ bool, _ []byte) (answer, error) {
 	return nil, refuse("UnknownOperationException", "%s is not supported by this emulator yet: it has no enhanced fan-out; read by GetRecords", c.operation)
 }

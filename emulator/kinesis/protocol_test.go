@@ -86,9 +86,7 @@ func TestCBOR(t *testing.T) {
 		ask := func(extra map[string]any) {
 			t.Helper()
 			in := map[string]any{"StreamName": "orders", "ShardId": shardID(0)}
-			for k, v := range extra {
-				in[k] = v
-			}
+			maps.Copy(in, extra)
 			must("GetShardIterator", in, &iter)
 		}
 		ask(map[string]any{"ShardIteratorType": "TRIM_HORIZON"})

@@ -76,14 +76,14 @@ type call struct {
 type answer func(*writer)
 
 // operation reads a request's body, meets its faults and carries it out.
-type operation func(s *Server, ctx context.Context, c *call, isCBOR bool, body []byte) (answer, error)
+type operation func(ctx context.Context, s *Server, c *call, isCBOR bool, body []byte) (answer, error)
 
 // aimed is a request that faults can tell by stream or shard.
 type aimed interface{ aim(*Server) target }
 
 // on makes an operation of a function on its decoded input.
 func on[In any](run func(*Server, *call, *In) (answer, error)) operation {
-	return func(s *Server, ctx context.Context, c *call, isCBOR bool, body []byte) (answer, error) {
+	return func(ctx context.Context, s *Server, c *call, isCBOR bool, body []byte) (answer, error) {
 		in := new(In)
 		if err := decode(isCBOR, body, in); err != nil {
 			return nil, err
@@ -233,7 +233,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, c *call, isCBOR b
 	if err != nil {
 		return nil, err
 	}
-	return run(s, r.Context(), c, isCBOR, body)
+	return run(r.Context(), s, c, isCBOR, body)
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {

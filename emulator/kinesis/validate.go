@@ -3,6 +3,7 @@ package kinesis
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -85,10 +86,8 @@ func (v *validation) oneOf(member string, s *string, required bool, values ...st
 		}
 		return
 	}
-	for _, x := range values {
-		if *s == x {
-			return
-		}
+	if slices.Contains(values, *s) {
+		return
 	}
 	v.add(member, quote(*s), "Member must satisfy enum value set: ["+strings.Join(values, ", ")+"]")
 }
