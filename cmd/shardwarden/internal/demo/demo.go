@@ -107,7 +107,19 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 const quietLimit = 8 * leaseDuration
 
 func play(ctx context.Context, o options, stdout io.Writer, logger *slog.Logger) (summary, error) {
-	var out summary
+	if o.backend == "memory" {
+		return playOn(ctx, newRoom(o.shards), o, stdout, logger)
+	}
+	c, err := newCloud(ctx, o.shards, o.seed)
+	if err != nil {
+		return summary{}, err
+	}
+	return playOn(ctx, c, o, stdout, logger)
+}
+
+// playOn plays on a stage, and closes it.
+func playOn(ctx context.Context, stage stage, o options, stdout io.Writer, logger *slog.Logger) (out summary, err error) {
+	defer func() { err = errors.Join(err, stage.close()) }()
 	spoiler, err := newSpoiler(o.sabotage, o.seed)
 	if err != nil {
 		return out, err
@@ -116,12 +128,6 @@ func play(ctx context.Context, o options, stdout io.Writer, logger *slog.Logger)
 	b := &boundary{ledger: newLedger(keys), spoiler: spoiler, seed: o.seed, keys: keys, records: o.records}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	var stage stage
-	if o.backend == "memory" {
-		stage = newRoom(o.shards)
-	} else if stage, err = newCloud(ctx, o.shards, o.seed); err != nil {
-		return out, err
-	}
 	c := &crew{stage: stage, boundary: b, log: logger, fail: fail}
 	d := &director{boundary: b, stage: stage, crew: c, dice: rand.New(rand.NewPCG(o.seed, 0))}
 	screen := newDisplay(stdout, terminal(stdout), func() frame { return d.frame(o) })
@@ -131,14 +137,14 @@ func play(ctx context.Context, o options, stdout io.Writer, logger *slog.Logger)
 	d.say("stopping everything")
 	err = errors.Join(err, c.disband())
 	screen.close()
-	if err == nil {
-		all, e := stage.shards(context.WithoutCancel(ctx))
-		b.ledger.family(all)
-		err = e
-	}
-	if err = errors.Join(err, stage.close()); err != nil {
+	if err != nil {
 		return out, err
 	}
+	all, err := stage.shards(ctx)
+	if err != nil {
+		return out, err
+	}
+	b.ledger.family(all)
 	return summarize(o, b.ledger.close(), d.played, spoiler, b.ledger.elapsed()), nil
 }
 
@@ -156,7 +162,10 @@ func (d *director) perform(ctx context.Context, o options) error {
 	}
 	group.Go(func() error { return d.direct(inner, scenes) })
 	if err := group.Wait(); err != nil {
-		return errors.Join(err, context.Cause(ctx))
+		if ctx.Err() != nil {
+			return context.Cause(ctx) // what ended the rest
+		}
+		return err
 	}
 	d.say("all records are in, and all that was planned has happened")
 	for {
