@@ -45,6 +45,7 @@ func TestDelete(t *testing.T) {
 		{name: "ended, without children, missing once", shards: "x", leases: "a=E x=t"},
 		{name: "its child is known from the row alone, and the parent still listed", shards: "a. x", leases: "a>b=E x=t"},
 		{name: "its child is known from the row alone, and the parent missing once", shards: "x", leases: "a>b=E x=t"},
+		{name: "one child is known from the row alone, and the parent still listed", shards: "a. b<a", leases: "a>c=E b=t"},
 		{name: "its child is known from the row alone, and both gone", shards: "x", leases: "a>b=E x=t", gone: "a", want: "a"},
 		{name: "not ended, gone: garbage", shards: "x", leases: "a=t x=t", gone: "a", garbage: "a"},
 		{name: "not ended, missing once", shards: "x", leases: "a=t x=t"},

@@ -2,7 +2,6 @@ package lineage
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/shardwarden/shardwarden/core"
 )
@@ -25,7 +24,7 @@ func (w Why) String() string {
 	case NoLease:
 		return "no lease yet"
 	case Unreadable:
-		return "its lease row cannot be read"
+		return unreadable
 	case Unlisted:
 		return "no lease, and no complete listing yet that tells whether it is gone"
 	}
@@ -43,29 +42,33 @@ func MayStart(in Input, shard core.ShardID) (ok bool, why string) { return New(i
 
 // MayStart reports whether the shard has a lease that may be read now, and if not, why: the parents it waits for, or what else is in the way.
 func (g *Graph) MayStart(shard core.ShardID) (ok bool, why string) {
-	n := g.find(shard)
-	switch {
-	case n != nil && n.bad:
-		return false, "its lease row cannot be read"
-	case n == nil || n.lease == nil:
-		return false, "it has no lease"
+	i, ok := g.index[shard]
+	if !ok {
+		return false, noLease
+	}
+	switch n := &g.nodes[i]; {
+	case n.bad:
+		return false, unreadable
+	case n.lease == nil:
+		return false, noLease
 	case n.lease.Ended():
 		return false, "it has been read to its end"
 	}
-	waits := g.waits(g.index[shard])
-	if len(waits) == 0 {
-		return true, ""
-	}
-	var b strings.Builder
-	b.WriteString("waits for ")
-	for i, w := range waits {
-		if i > 0 {
-			b.WriteString(" and ")
+	for k, w := range g.waits(i) {
+		if k == 0 {
+			why = "waits for "
+		} else {
+			why += " and "
 		}
-		fmt.Fprintf(&b, "%s (%s)", w.Parent, w.Why)
+		why += string(w.Parent) + " (" + w.Why.String() + ")"
 	}
-	return false, b.String()
+	return why == "", why
 }
+
+const (
+	noLease    = "it has no lease"
+	unreadable = "its lease row cannot be read"
+)
 
 // Waits are the parents that the shard's lease waits for: none if it may be read, if it has ended, and if it has no (readable) lease.
 func (g *Graph) Waits(shard core.ShardID) []Wait {

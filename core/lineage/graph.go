@@ -93,7 +93,7 @@ func New(in Input) *Graph {
 		s := &in.Shards[i]
 		n := &g.nodes[g.add(s.ID)]
 		// A listing of many pages, made while shards split, may show one twice.
-		if n.shard == nil {
+		if n.shard == nil || len(n.shard.Parents) < len(s.Parents) {
 			n.shard = s
 		}
 		n.closed = n.closed || s.Closed
@@ -133,27 +133,31 @@ func (g *Graph) find(id core.ShardID) *node {
 
 // link takes every word for it: the listing's, the leases' parents and their children.
 func (g *Graph) link() {
-	pairs := make([]uint64, 0, 2*len(g.nodes))
-	link := func(parent, child core.ShardID) {
-		if parent != "" && child != "" {
-			pairs = append(pairs, pair(g.add(parent), g.add(child)))
+	pairs := make([]uint64, 0, len(g.nodes))
+	link := func(parent, child int32) { pairs = append(pairs, pair(parent, child)) }
+	for i := range g.nodes { // those that are only named are added behind, and have nothing to say
+		at, n := int32(i), g.nodes[i]
+		if n.shard != nil {
+			for _, p := range n.shard.Parents {
+				if p != "" {
+					link(g.add(p), at)
+				}
+			}
 		}
-	}
-	for i := range g.in.Shards {
-		for _, p := range g.in.Shards[i].Parents {
-			link(p, g.in.Shards[i].ID)
-		}
-	}
-	for i := range g.in.Leases {
-		l := &g.in.Leases[i]
-		if l.Key.Stream != g.in.Stream {
+		if n.lease == nil {
 			continue
 		}
-		for _, p := range l.Parents {
-			link(p, l.Key.Shard)
+		if n.shard == nil || !slices.Equal(n.shard.Parents, n.lease.Parents) { // mostly the same
+			for _, p := range n.lease.Parents {
+				if p != "" {
+					link(g.add(p), at)
+				}
+			}
 		}
-		for _, c := range l.Children {
-			link(l.Key.Shard, c)
+		for _, c := range n.lease.Children {
+			if c != "" {
+				link(at, g.add(c))
+			}
 		}
 	}
 	slices.Sort(pairs)
