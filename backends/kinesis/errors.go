@@ -100,15 +100,15 @@ func (s *Source) failed(ctx context.Context, call string, err error) error {
 	kind, code := kindOf(err)
 	hint := ""
 	switch {
-	case kind == core.ErrDenied && code == "":
+	case errors.Is(kind, core.ErrDenied) && code == "":
 		hint = "no credentials: set them in the environment, the AWS profile or the aws.Config"
 	case code == "KMSAccessDeniedException":
 		hint = "needs kms:Decrypt on the key that encrypts " + s.name.resource()
 	case code == "AccessDeniedException" || code == "AccessDenied" || code == "NotAuthorized":
 		hint = "needs kinesis:" + call + " on " + s.name.resource()
-	case kind == core.ErrDenied:
+	case errors.Is(kind, core.ErrDenied):
 		hint = "the credentials are not accepted in region " + s.name.region
-	case kind == core.ErrNotFound:
+	case errors.Is(kind, core.ErrNotFound):
 		hint = s.whereabouts()
 	case code == "ExpiredToken" || code == "ExpiredTokenException":
 		hint = "the credentials have run out; new ones are fetched"

@@ -82,7 +82,7 @@ func TestErrorsHaveAKind(t *testing.T) {
 			_, err = once(t.Context(), s, "GetRecords", s.client.GetRecords, rd.input(1))
 			err = s.wrap("read", rd.shard, err)
 			for _, k := range []error{core.ErrNotFound, core.ErrThrottled, core.ErrDenied, core.ErrUnavailable, core.ErrExpired, core.ErrInvalid} {
-				if got := errors.Is(err, k); got != (k == c.want) {
+				if got := errors.Is(err, k); got != errors.Is(c.want, k) {
 					t.Errorf("is %v: %v (%v)", k, got, err)
 				}
 			}
