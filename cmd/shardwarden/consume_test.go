@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -225,6 +226,44 @@ func TestConsumeBrokenPipe(t *testing.T) {
 	// The pipe holds 64 KiB, about 400 lines: so many may have been written though nobody read them.
 	if len(seen) < 4000 {
 		t.Errorf("%d of 5000 records come again", len(seen))
+	}
+}
+
+// A signal also ends what waits for a service that does not answer.
+func TestConsumeStopsWhileStarting(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil, "consume", "kinesis", "--stream", "orders", "--app", "billing", "--region", "us-east-1", "--endpoint-url", "http://127.0.0.1:1")
+	p.errors.await(t, "trying again")
+	p.signal(syscall.SIGTERM)
+	p.wantExit(0)
+}
+
+// A disk that is full is an error, and costs nothing: what could not be written comes again.
+func TestConsumeToAFullDisk(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("there is no /dev/full here")
+	}
+	defer full.Close()
+	c := newCloud(t)
+	c.stream("orders", 2)
+	c.fill("orders", 100)
+	args := []string{"consume", "kinesis", "--region", "us-east-1", "--endpoint-url", c.kurl, "--dynamodb-endpoint-url", c.durl, "--stream", "orders", "--app", "billing"}
+	p := startTo(t, full, program, nil, args...)
+	p.wantExit(1)
+	if !strings.Contains(p.errors.String(), "shardwarden: write to stdout: ") {
+		t.Errorf("the error is not told: %s", p.errors)
+	}
+	c.wantFree("billing")
+	p, _ = c.consume("--stream", "orders", "--app", "billing", "--max", "100")
+	c.wantAll(parse(t, p.rest()), 1)
+	p.wantExit(0)
+
+	p = start(t, nil, append(args, "--events", "/dev/full", "--idle-exit", "1ms")...)
+	p.wantExit(1)
+	if !strings.Contains(p.errors.String(), "shardwarden: --events: ") {
+		t.Errorf("events that cannot be written: %s", p.errors)
 	}
 }
 

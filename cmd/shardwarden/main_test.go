@@ -75,6 +75,20 @@ func start(t *testing.T, env []string, args ...string) *process {
 
 func startProgram(t *testing.T, program string, env []string, args ...string) *process {
 	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startTo(t, w, program, env, args...)
+	w.Close()
+	t.Cleanup(func() { r.Close() })
+	p.out, p.pipe = bufio.NewReader(r), r
+	return p
+}
+
+// startTo lets it write to a file.
+func startTo(t *testing.T, stdout *os.File, program string, env []string, args ...string) *process {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	p := &process{t: t, cmd: exec.CommandContext(ctx, program, args...), errors: newFeed(), exited: make(chan struct{})}
 	for _, e := range os.Environ() {
@@ -85,15 +99,10 @@ func startProgram(t *testing.T, program string, env []string, args ...string) *p
 	p.cmd.Env = append(p.cmd.Env, "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE="+os.DevNull, "AWS_SHARED_CREDENTIALS_FILE="+os.DevNull,
 		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test")
 	p.cmd.Env = append(p.cmd.Env, env...)
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.out, p.pipe, p.cmd.Stdout, p.cmd.Stderr = bufio.NewReader(r), r, w, p.errors
+	p.cmd.Stdout, p.cmd.Stderr = stdout, p.errors
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	w.Close()
 	go func() {
 		_ = p.cmd.Wait() // the state says it
 		cancel()
@@ -103,7 +112,6 @@ func startProgram(t *testing.T, program string, env []string, args ...string) *p
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		<-p.exited
-		r.Close()
 		if t.Failed() {
 			t.Logf("stderr of %v:\n%s", args, p.errors)
 		}
