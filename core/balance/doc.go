@@ -21,7 +21,7 @@
 //
 // A worker takes its share of what is free at once. What is still free at its next look, because the worker that it fell to is gone, slow, or
 // cut off, goes to one worker more, then to three more, seven, and so on by rank of the hash ([Lease.Waited]), whatever their shares: doubling finds one
-// that works within a few looks without all of them writing to the same rows.
+// that works within a few looks without all of them writing to the same rows at once.
 //
 // # Weights
 //

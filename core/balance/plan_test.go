@@ -177,6 +177,21 @@ func TestWaited(t *testing.T) {
 	}
 }
 
+// A table that stays free as a whole does not make a plan without end.
+func TestWaitedIsBounded(t *testing.T) {
+	in := allFree(busy(10_000, 100))
+	for i := range in.Leases {
+		in.Leases[i].Waited = 30
+	}
+	if n := len(Make(in).Take); n != 8*10_000 {
+		t.Errorf("%d takes for 10,000 leases, want eight each", n)
+	}
+	in.Leases = in.Leases[:10]
+	if n := len(Make(in).Take); n != 100*10 {
+		t.Errorf("%d takes for 10 leases, want all 100 workers for each", n)
+	}
+}
+
 // Another seed or another worker changes ties only for the leases it concerns.
 func TestTiesDependOnWorkerAndLease(t *testing.T) {
 	where := func(in Input) map[core.LeaseKey]core.WorkerID {

@@ -1,28 +1,56 @@
 package balance
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
+
+// mostExtra bounds what a plan grows by when a whole table stays free: the more leases wait, the fewer workers are named for each. Seven at
+// least, so that it takes eight workers which are present and take nothing to hold up a lease.
+const mostExtra = 50_000
 
 // takeWaited names further workers for free leases that nobody took, whatever their shares: after n looks the next 2^n-1 by the hash.
 func (f *fleet) takeWaited(p *Plan) {
-	var candidates []int32
-	for k := range f.taken {
-		l, m := f.taken[k], p.Take[k]
+	waiting := 0
+	for _, l := range f.taken {
+		if l.Waited > 0 {
+			waiting++
+		}
+	}
+	if waiting == 0 {
+		return
+	}
+	type ranked struct {
+		worker int32
+		hash   uint64
+	}
+	bound := max(7, mostExtra/waiting)
+	var best []ranked // of one lease, nearest first
+	p.Take = slices.Grow(p.Take, waiting)
+	for k, l := range f.taken {
 		if l.Waited <= 0 {
 			continue
 		}
-		candidates = candidates[:0]
+		n := min(1<<min(l.Waited, 30)-1, bound)
+		best = best[:0]
+		first := f.index[p.Take[k].To]
 		for i := range f.workers {
-			if w := &f.workers[i]; w.id != m.To && w.fits() {
-				candidates = append(candidates, int32(i))
+			w := &f.workers[i]
+			if int32(i) == first || !w.fits() {
+				continue
 			}
+			r := ranked{int32(i), mix(w.hash ^ l.hash)}
+			if len(best) == n {
+				if r.hash <= best[n-1].hash {
+					continue
+				}
+				best = best[:n-1]
+			}
+			at, _ := slices.BinarySearchFunc(best, r, func(a, b ranked) int { return cmp.Compare(b.hash, a.hash) })
+			best = slices.Insert(best, at, r)
 		}
-		for range 1<<min(l.Waited, 30) - 1 {
-			i := f.nearest(l, candidates)
-			if i < 0 {
-				break
-			}
-			p.Take = append(p.Take, Move{l.Key, l.Owner, f.workers[i].id})
-			candidates = slices.DeleteFunc(candidates, func(j int32) bool { return i == j })
+		for _, r := range best {
+			p.Take = append(p.Take, Move{l.Key, l.Owner, f.workers[r.worker].id})
 		}
 	}
 }
