@@ -273,6 +273,33 @@ func TestFleetSecondWorkerGetsItsShare(t *testing.T) {
 	})
 }
 
+// mute is a store that has presence and does not use it, as a table does that an older KCL may scan.
+type mute struct{ *store.Store }
+
+func (mute) Announce(context.Context, core.WorkerInfo) error { return nil }
+
+// Without presence a worker that owns nothing is seen by what it asks for.
+func TestFleetWithoutPresence(t *testing.T) {
+	for name, without := range map[string]func(*store.Store) core.LeaseStore{
+		"not offered": func(s *store.Store) core.LeaseStore { return s.Plain() },
+		"not used":    func(s *store.Store) core.LeaseStore { return mute{s} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, 16, func(c *worker.Config) { c.Store = without(c.Store.(*store.Store)) })
+				f.start("a")
+				f.await("a holds all", time.Minute, func() bool { return f.owners()["a"] == 16 })
+				f.start("b")
+				took := f.await("even", time.Minute, func() bool { return f.owners()["a"] == 8 && f.owners()["b"] == 8 })
+				if took > 10*time.Second {
+					t.Errorf("even after %v", took)
+				}
+				f.stopAll()
+			})
+		})
+	}
+}
+
 func TestFleetReshards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 2, nil)

@@ -209,11 +209,11 @@ func (w *Worker) drainAndGive(h *holding, c *consumer, g *giving) {
 	}
 }
 
-// isPresent reports whether a worker was present at the last look. Where the store has no presence, a worker that owns nothing yet cannot be seen.
+// isPresent reports whether a worker was present at the last look, as far as one that owns nothing yet can be seen.
 func (w *Worker) isPresent(id core.WorkerID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.hasPresence || slices.Contains(w.present, id)
+	return !w.presenceSeenLocked() || slices.Contains(w.present, id)
 }
 
 func (h *holding) fencedOff() bool {
