@@ -392,11 +392,16 @@ func TestRowThatCannotBeRead(t *testing.T) {
 		create(t, s, full(n))
 	}
 	s.Spoil(key("2"), errors.New("column leaseCounter holds \"x\", expected a number"))
-	sight, err := core.Collect(s.List(t.Context()))
-	if err != nil || len(sight.Leases) != 2 || len(sight.Bad) != 1 || sight.Bad[0].Key != key("2") {
-		t.Errorf("%d leases, bad %v, error %v; want 2, row 2, none", len(sight.Leases), sight.Bad, err)
+	for name, read := range map[string]func() (core.Sight, error){
+		"List": func() (core.Sight, error) { return core.Collect(s.List(t.Context())) },
+		"Look": func() (core.Sight, error) { return s.Look(t.Context()) },
+	} {
+		sight, err := read()
+		if err != nil || len(sight.Leases) != 2 || len(sight.Bad) != 1 || sight.Bad[0].Key != key("2") {
+			t.Errorf("%s: %d leases, bad %v, error %v; want 2, row 2, none", name, len(sight.Leases), sight.Bad, err)
+		}
 	}
-	_, err = s.Get(t.Context(), key("2"))
+	_, err := s.Get(t.Context(), key("2"))
 	if bad, ok := errors.AsType[*core.RowError](err); !ok || bad.Key != key("2") {
 		t.Errorf("Get: %v, want a *RowError", err)
 	}

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -32,9 +33,17 @@ func (s *Store) Withdraw(ctx context.Context, id core.WorkerID) error {
 // Look implements [core.Presence]. Workers come by id.
 func (s *Store) Look(ctx context.Context, streams ...core.StreamID) (core.Sight, error) {
 	var workers map[core.WorkerID]core.WorkerInfo
-	sight, err := core.Collect(s.list(ctx, Look, streams, &workers))
-	if err != nil {
-		return core.Sight{}, err
+	sight := core.Sight{Leases: make([]core.Lease, 0, s.table.size())}
+	for l, err := range s.list(ctx, Look, streams, &workers) {
+		bad, unreadable := errors.AsType[*core.RowError](err)
+		switch {
+		case unreadable:
+			sight.Bad = append(sight.Bad, bad)
+		case err != nil:
+			return core.Sight{}, err
+		default:
+			sight.Leases = append(sight.Leases, l)
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(workers)) {
 		w := workers[id]

@@ -27,7 +27,7 @@ var (
 
 // New makes an empty table and returns the first handle on it, whose name is "".
 func New(opts ...Option) *Store {
-	t := &table{spoiled: map[core.LeaseKey]error{}, workers: map[core.WorkerID]core.WorkerInfo{}}
+	t := &table{cells: map[core.LeaseKey]*cell{}, spoiled: map[core.LeaseKey]error{}, workers: map[core.WorkerID]core.WorkerInfo{}}
 	for _, o := range opts {
 		o(t)
 	}
@@ -52,7 +52,7 @@ func (s *Store) OnWrite(f func(before, after *core.Lease, by string)) {
 // Rows is the table as it is, by stream and shard, with no faults: for tests and tools.
 func (s *Store) Rows() []core.Lease {
 	var rows []*core.Lease
-	s.table.run(func() { rows = slices.Clone(s.table.rows) })
+	s.table.run(func() { rows = s.table.rows() })
 	out := make([]core.Lease, len(rows))
 	for i, l := range rows {
 		out[i] = clone(l)
@@ -176,11 +176,9 @@ func rowError(key core.LeaseKey, cause error) *core.RowError {
 func (s *Store) Get(ctx context.Context, key core.LeaseKey) (core.Lease, error) {
 	var row *core.Lease
 	err := s.call(ctx, Get, key, func() error {
-		i, ok := s.table.find(key)
-		if !ok {
+		if row = s.table.find(key); row == nil {
 			return wrap(Get, key, core.ErrNotFound)
 		}
-		row = s.table.rows[i]
 		return s.table.unreadable(key)
 	})
 	if err != nil {
@@ -199,7 +197,7 @@ func (s *Store) Create(ctx context.Context, l core.Lease) (core.Lease, error) {
 		return core.Lease{}, wrap(Create, row.Key, err)
 	}
 	err := s.call(ctx, Create, row.Key, func() error {
-		if _, ok := s.table.find(row.Key); ok {
+		if s.table.find(row.Key) != nil {
 			return wrap(Create, row.Key, core.ErrExists)
 		}
 		s.table.put(row.Key, nil, row, s.name)
@@ -224,17 +222,14 @@ func (s *Store) Update(ctx context.Context, seen core.Lease, same core.Same, set
 	if err := s.valid(key, set.Checkpoint, at); err != nil {
 		return core.Lease{}, wrap(Update, key, err)
 	}
-	seen = clone(&seen)
-	after := clone(new(set.Apply(seen))) // of what the caller may change while the write is on its way, keep a copy
-	set = own(set, after)
-
+	set = own(set) // what the caller changes while the write is on its way is not in it
 	var row *core.Lease
 	err := s.call(ctx, Update, key, func() error {
 		before, err := s.table.match(Update, &seen, same)
 		if err != nil {
 			return err
 		}
-		row = new(clone(new(set.Apply(*before))))
+		row = new(set.Apply(*before)) // shares with before and set what nobody changes
 		s.table.put(key, before, row, s.name)
 		return s.table.unreadable(key)
 	})
@@ -244,36 +239,31 @@ func (s *Store) Update(ctx context.Context, seen core.Lease, same core.Same, set
 	case !s.table.noReturnedRows:
 		return clone(row), nil
 	case same&core.SameCounter != 0:
-		return after, nil
+		return clone(new(set.Apply(seen))), nil
 	}
 	return s.Get(ctx, key)
 }
 
-// own is set with the memory that it points to taken from after, the row it makes.
-func own(set core.Set, after core.Lease) core.Set {
-	if set.Owner != nil {
-		set.Owner = new(*set.Owner)
-	}
-	if set.Next != nil {
-		set.Next = new(*set.Next)
-	}
-	if set.Checkpoint != nil {
-		set.Checkpoint = new(set.Checkpoint.Clone())
-	}
-	if set.StartAt != nil {
-		set.StartAt = new(*set.StartAt)
-	}
-	if set.Pending != nil {
-		set.Pending = new(after.Pending)
-	}
+// own is set with memory of its own.
+func own(set core.Set) core.Set {
+	set.Owner, set.Next, set.Checkpoint = copied(set.Owner), copied(set.Next), copied(set.Checkpoint)
+	set.StartAt, set.Range, set.Throughput = copied(set.StartAt), copied(set.Range), copied(set.Throughput)
 	set.Children = slices.Clone(set.Children)
-	if set.Range != nil {
-		set.Range = after.Range
-	}
-	if set.Throughput != nil {
-		set.Throughput = new(*set.Throughput)
+	if set.Pending != nil {
+		p := copied(*set.Pending)
+		if p != nil {
+			p.State = slices.Clone(p.State)
+		}
+		set.Pending = &p
 	}
 	return set
+}
+
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	return new(*p)
 }
 
 // Delete implements [core.LeaseStore].
@@ -282,9 +272,8 @@ func (s *Store) Delete(ctx context.Context, seen core.Lease, same core.Same) err
 	if !same.Valid() {
 		return wrap(Delete, key, fmt.Errorf("condition %q: %w: owner only together with next, and not both ended and not ended", same, core.ErrInvalid))
 	}
-	seen = clone(&seen)
 	return s.call(ctx, Delete, key, func() error {
-		if _, ok := s.table.find(key); !ok {
+		if s.table.find(key) == nil {
 			return nil
 		}
 		before, err := s.table.match(Delete, &seen, same)
@@ -297,18 +286,18 @@ func (s *Store) Delete(ctx context.Context, seen core.Lease, same core.Same) err
 
 // match is the row that seen was, if the condition holds.
 func (t *table) match(op Op, seen *core.Lease, same core.Same) (*core.Lease, error) {
-	i, ok := t.find(seen.Key)
+	row := t.find(seen.Key)
 	switch {
-	case !ok && t.noConflictRows:
+	case row == nil && t.noConflictRows:
 		return nil, &core.ConflictError{Key: seen.Key}
-	case !ok:
+	case row == nil:
 		return nil, wrap(op, seen.Key, core.ErrNotFound)
-	case same.Holds(seen, t.rows[i]):
-		return t.rows[i], nil
+	case same.Holds(seen, row):
+		return row, nil
 	case t.noConflictRows || t.spoiled[seen.Key] != nil:
 		return nil, &core.ConflictError{Key: seen.Key}
 	}
-	return nil, &core.ConflictError{Key: seen.Key, Row: new(clone(t.rows[i]))}
+	return nil, &core.ConflictError{Key: seen.Key, Row: new(clone(row))}
 }
 
 func (t *table) unreadable(key core.LeaseKey) error {

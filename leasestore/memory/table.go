@@ -19,7 +19,8 @@ type table struct {
 	noConflictRows, noReturnedRows, noStarts bool
 
 	mu      sync.Mutex
-	rows    []*core.Lease // by key
+	cells   map[core.LeaseKey]*cell
+	order   []*cell // by key
 	spoiled map[core.LeaseKey]error
 	workers map[core.WorkerID]core.WorkerInfo // never changed, but replaced
 	late    []lateWrite                       // by due
@@ -31,6 +32,9 @@ type table struct {
 	last      *event   // the newest, told or not
 	telling   bool
 }
+
+// cell holds a row: what is written most, a renewal, changes one pointer.
+type cell struct{ row *core.Lease }
 
 type lateWrite struct {
 	due   time.Time
@@ -117,7 +121,28 @@ func (t *table) tell() {
 	}
 }
 
-func (t *table) find(k core.LeaseKey) (int, bool) { return find(t.rows, k) }
+// find is the row of a key; nil where there is none.
+func (t *table) find(k core.LeaseKey) *core.Lease {
+	if c := t.cells[k]; c != nil {
+		return c.row
+	}
+	return nil
+}
+
+func (t *table) size() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.order)
+}
+
+// rows are all rows, by key.
+func (t *table) rows() []*core.Lease {
+	out := make([]*core.Lease, len(t.order))
+	for i, c := range t.order {
+		out[i] = c.row
+	}
+	return out
+}
 
 func find(rows []*core.Lease, k core.LeaseKey) (int, bool) {
 	return slices.BinarySearchFunc(rows, k, func(l *core.Lease, k core.LeaseKey) int { return compareKeys(l.Key, k) })
@@ -127,17 +152,27 @@ func compareKeys(a, b core.LeaseKey) int {
 	return cmp.Or(strings.Compare(string(a.Stream), string(b.Stream)), strings.Compare(string(a.Shard), string(b.Shard)))
 }
 
+// place is where a key stands in the order, or would.
+func (t *table) place(k core.LeaseKey) int {
+	i, _ := slices.BinarySearchFunc(t.order, k, func(c *cell, k core.LeaseKey) int { return compareKeys(c.row.Key, k) })
+	return i
+}
+
 // put makes after the row of its key; nil after removes the row. before is the row so far.
 func (t *table) put(key core.LeaseKey, before, after *core.Lease, by string) {
-	i, ok := t.find(key)
+	c := t.cells[key]
 	switch {
-	case after == nil && ok:
-		t.rows = slices.Delete(t.rows, i, i+1)
+	case c != nil && after != nil:
+		c.row = after
+	case after != nil:
+		c = &cell{after}
+		t.cells[key] = c
+		t.order = slices.Insert(t.order, t.place(key), c)
+	case c != nil:
+		i := t.place(key)
+		t.order = slices.Delete(t.order, i, i+1)
+		delete(t.cells, key)
 		delete(t.spoiled, key)
-	case ok:
-		t.rows[i] = after
-	default:
-		t.rows = slices.Insert(t.rows, i, after)
 	}
 	t.archive(version{key: key, before: before})
 	if len(t.observers) > 0 {
@@ -172,7 +207,7 @@ func (t *table) archive(v version) {
 
 // at is the table as it was age ago.
 func (t *table) at(age time.Duration) ([]*core.Lease, map[core.WorkerID]core.WorkerInfo) {
-	rows, workers := slices.Clone(t.rows), t.workers
+	rows, workers := t.rows(), t.workers
 	if age <= 0 {
 		return rows, workers
 	}
