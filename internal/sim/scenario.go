@@ -1,0 +1,442 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	source "github.com/shardwarden/shardwarden/backends/memory"
+	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/worker"
+	store "github.com/shardwarden/shardwarden/leasestore/memory"
+)
+
+// Faults is how bad the days of a fleet are.
+type Faults string
+
+// None: workers join and leave, shards split and merge, and nothing fails. Light: now and then something does. Heavy: something always does.
+const (
+	None  Faults = "none"
+	Light Faults = "light"
+	Heavy Faults = "heavy"
+)
+
+// Settings say what fleet to run, and what becomes of it.
+type Settings struct {
+	Workers, Shards int           // about so many
+	Duration        time.Duration // of fake time
+	Seed            uint64
+	Faults          Faults
+}
+
+// String is the command that runs it again.
+func (s Settings) String() string {
+	return fmt.Sprintf("make simulate WORKERS=%d SHARDS=%d HOURS=%g SEED=%d FAULTS=%s", s.Workers, s.Shards, s.Duration.Hours(), s.Seed, s.Faults)
+}
+
+// Report is what became of a fleet.
+type Report struct {
+	Settings
+	Stats
+	Fleet    string   // what the seed made of it
+	Broken   []string // the rules that were broken, with what led to it
+	Calls    int      // to the table
+	Took     time.Duration
+	Calms    int           // how often all faults ended, and the fleet had to become whole
+	Wholest  time.Duration // the longest it took to be whole again
+	Shards   int           // made in all
+	Finished time.Duration // of fake time
+}
+
+// String is the report as it is printed.
+func (r Report) String() string {
+	minutes := max(r.Finished.Minutes(), 1)
+	text := fmt.Sprintf("%s\n  %s\n", r.Settings, r.Fleet)
+	text += fmt.Sprintf("  %v of fake time in %v; %d shards in all; %d records, %d deliveries: %d after a failed handler, %d again after a lost lease\n",
+		r.Finished.Round(time.Second), r.Took.Round(10*time.Millisecond), r.Shards, r.Records, r.Delivered, r.Retried, r.Repeated)
+	text += fmt.Sprintf("  leases: %d taken free, %d taken from silent owners, %d handed over (%d asks, %d declined), %d released, %d accepted; %d lost, %d fenced off\n",
+		r.Takes, r.Failovers, r.HandOvers, r.Asks, r.Declines, r.Releases, r.Accepts, r.Losses, r.Fenced)
+	text += fmt.Sprintf("  slowest record %v (%s); whole again within %v after each of %d times the faults ended; %d handlers outlived their lease\n",
+		r.Slowest.Round(time.Millisecond), r.SlowestAt, r.Wholest.Round(time.Millisecond), r.Calms, r.Overlaps)
+	text += fmt.Sprintf("  table: %.0f calls a minute, %.0f writes that went through", float64(r.Calls)/minutes, float64(r.Writes)/minutes)
+	for _, b := range r.Broken {
+		text += "\n  BROKEN " + b
+	}
+	if len(r.Broken) > 0 {
+		text += "\n  again: " + r.Settings.String()
+	}
+	return text
+}
+
+// WholeWithin is how long after the last fault every record must have been acknowledged and every shard be served. The parts: a lease expires
+// (10 s, and a look), a handler that hangs keeps a hand-over waiting (30 s), a reader that failed or stalled is begun anew.
+const WholeWithin = 90 * time.Second
+
+// Run runs a fleet. It must be called in a synctest bubble.
+func Run(set Settings) Report {
+	began := time.Now()
+	s := newScenario(set)
+	s.run()
+	report := Report{
+		Settings: set, Stats: s.Judge.Stats(), Fleet: s.text, Broken: s.Judge.Faults(), Calls: s.Calls(),
+		Calms: s.calms, Wholest: s.wholest, Shards: len(s.Judge.order), Finished: time.Since(began),
+	}
+	return report
+}
+
+type scenario struct {
+	*Fleet
+	set     Settings
+	r       *rand.Rand
+	text    string
+	next    int // worker ids
+	calms   int
+	wholest time.Duration
+	keys    int
+
+	mu    sync.Mutex
+	moods map[core.ShardID]mood // what handlers of a shard do
+	heals []func()
+}
+
+// mood is what the handlers of a shard do.
+type mood struct {
+	kind  string
+	delay time.Duration
+	odds  float64
+}
+
+func newScenario(set Settings) *scenario {
+	r := rand.New(rand.NewPCG(set.Seed, 7))
+	s := &scenario{set: set, r: r, keys: 3*set.Shards + 1, moods: map[core.ShardID]mood{}}
+	pick := func(odds float64) bool { return r.Float64() < odds }
+	var opts []store.Option
+	said := ""
+	say := func(format string, args ...any) { said += fmt.Sprintf(", "+format, args...) }
+	if pick(0.3) {
+		n := 1 + r.IntN(set.Shards)
+		opts = append(opts, store.Pages(n))
+		say("table read in pages of %d", n)
+	}
+	if pick(0.3) {
+		opts = append(opts, store.WithoutConflictRows())
+		say("refusals without the row")
+	}
+	if pick(0.3) {
+		opts = append(opts, store.WithoutReturnedRows())
+		say("writes without the row")
+	}
+	opts = append(opts, store.Shuffled(r.Uint64()))
+	start := core.FromHorizon
+	if pick(0.25) {
+		start = core.FromLatest
+		if pick(0.3) {
+			opts = append(opts, store.WithoutStarts())
+		}
+		say("begins at LATEST")
+	}
+	idle := time.Duration(5+r.IntN(20)) * time.Second
+	stream := source.New("orders", set.Shards, source.Idle(idle), source.WithID("orders"), source.PageRecords(1+r.IntN(200)))
+	s.Fleet = NewFleet(stream, store.New(opts...))
+	s.Start = start
+	if pick(0.2) {
+		s.Plain = true
+		say("no presence")
+	}
+	s.Form = []Form{Process, Process, Factory, Pull, Manual}[r.IntN(5)]
+	keys, every, once, shardWindow := 1, time.Duration(0), 0, int64(0)
+	if s.Form != Pull && s.Form != Manual && pick(0.3) {
+		keys = 3
+		say("%d keys of a shard side by side", keys)
+	}
+	if pick(0.4) {
+		every = time.Duration(200+r.IntN(1500)) * time.Millisecond
+		say("checkpoints each %v", every)
+	}
+	if pick(0.2) {
+		once = 1 + set.Shards/3
+		say("%d handlers at once", once)
+	}
+	if pick(0.3) {
+		shardWindow = int64(100 + r.IntN(2000))
+		say("read ahead %d bytes", shardWindow)
+	}
+	keep, bisect := pick(0.1), pick(0.3)
+	s.Config = func(c *worker.Config) {
+		c.KeyConcurrency, c.CheckpointEvery, c.MaxShardsAtOnce, c.ReadAheadShard, c.KeepFinished = keys, every, once, shardWindow, keep
+		c.OnError.MaxBackoff, c.OnError.Bisect = 5*time.Second, bisect
+		c.HandlerStopTimeout = 20 * time.Second
+	}
+	s.Do = s.handle
+	s.rng.n = rand.New(rand.NewPCG(set.Seed, 11)).IntN
+	s.text = string(s.Form) + " handlers" + said
+	return s
+}
+
+// handle is the user's code.
+func (s *scenario) handle(ctx context.Context, m *Member, b *core.Batch) error {
+	s.mu.Lock()
+	mood, ok := s.moods[b.Shard]
+	s.mu.Unlock()
+	if !ok || float64(s.rng.intN(1000)) >= mood.odds*1000 {
+		return nil
+	}
+	wait := func(done <-chan struct{}) {
+		t := time.NewTimer(mood.delay)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-done:
+		}
+	}
+	switch mood.kind {
+	case "slow":
+		wait(ctx.Done())
+		return ctx.Err()
+	case "deaf": // goes on, whatever its context says
+		wait(nil)
+	case "panics":
+		panic("on purpose")
+	case "fails":
+		return errors.New("on purpose")
+	}
+	return nil
+}
+
+func (s *scenario) join() *Member {
+	id := fmt.Sprintf("w%02d", s.next)
+	s.next++
+	drift := 0.0
+	if s.set.Faults != None {
+		drift = (s.r.Float64() - 0.5) / 100
+	}
+	m, err := s.Join(id, drift)
+	if err != nil {
+		panic(err) // the settings are this file's own
+	}
+	return m
+}
+
+func (s *scenario) run() {
+	end := time.Now().Add(s.set.Duration)
+	for range max(1, s.set.Workers/2+s.r.IntN(s.set.Workers/2+1)) {
+		s.join()
+	}
+	if s.Start.Anchor == core.Latest {
+		// What comes before the first lease is not wanted, so nothing does.
+		if _, ok := s.Await(time.Minute, func() bool { return len(s.Table.Rows()) > 0 }); !ok {
+			s.Judge.fault("", "L1: no lease within a minute")
+		}
+	}
+	for !s.Judge.Broken() && (s.calms == 0 || time.Until(end) > WholeWithin) {
+		trouble := time.Duration(5+s.r.IntN(15)) * time.Minute
+		until := time.Now().Add(min(trouble, time.Until(end)-WholeWithin/2))
+		for time.Now().Before(until) && !s.Judge.Broken() {
+			s.step()
+		}
+		s.calmDown()
+	}
+	s.heal()
+	s.Fleet.End()
+	s.atEnd()
+}
+
+// step is some traffic and, by the level of faults, something that happens.
+func (s *scenario) step() {
+	for range s.r.IntN(max(2, s.set.Shards/2)) {
+		s.Put(fmt.Sprintf("k%d", s.r.IntN(s.keys)))
+	}
+	if s.r.IntN(10) == 0 { // a burst
+		for range 5 * s.set.Shards {
+			s.Put(fmt.Sprintf("k%d", s.r.IntN(s.keys)))
+		}
+	}
+	time.Sleep(time.Duration(s.r.IntN(6000)) * time.Millisecond)
+	s.prune()
+	switch s.r.IntN(12) {
+	case 0:
+		s.reshard()
+	case 1:
+		s.comeAndGo()
+	default:
+		odds := map[Faults]float64{None: 0, Light: 0.1, Heavy: 0.9}[s.set.Faults]
+		if s.r.Float64() < odds {
+			s.trouble()
+		}
+	}
+}
+
+func (s *scenario) reshard() {
+	open := s.Open()
+	grow := len(open) < s.set.Shards*3/4 || len(open) < s.set.Shards*5/4+2 && s.r.IntN(2) == 0
+	for range 1 + s.r.IntN(3) {
+		switch {
+		case grow || len(open) < 2:
+			if s.Split(open[s.r.IntN(len(open))]) != nil {
+				return // a range of a single key
+			}
+		default:
+			i := s.r.IntN(len(open) - 1)
+			if err := s.Merge(open[i], open[i+1]); err != nil {
+				panic(err) // neighbours can be merged
+			}
+		}
+		open = s.Open()
+		if s.r.IntN(2) == 0 {
+			return
+		}
+	}
+}
+
+func (s *scenario) comeAndGo() {
+	alive := s.Alive()
+	kind := s.r.IntN(5)
+	m := alive[s.r.IntN(len(alive))]
+	switch {
+	case len(alive) < 2 || len(alive) <= s.set.Workers/2 || kind < 2 && len(alive) < s.set.Workers*5/4+1:
+		s.join()
+	case kind == 2 && s.set.Faults != None:
+		m.Die()
+		// In the end the process is gone: not stopped, its calls do not come back.
+		s.after(time.Duration(s.r.IntN(300))*time.Second, m.stop)
+	case kind == 3: // a rolling replacement: the new one first
+		s.join()
+		m.Leave()
+	default:
+		m.Leave()
+	}
+}
+
+// after does something later, or when the faults end.
+func (s *scenario) after(d time.Duration, f func()) {
+	t := time.AfterFunc(d, f)
+	s.heals = append(s.heals, func() {
+		if t.Stop() {
+			f()
+		}
+	})
+}
+
+// length is a time between least and most, small ones likelier.
+func (s *scenario) length(least, most time.Duration) time.Duration {
+	return time.Duration(float64(least) * math.Pow(float64(most)/float64(least), s.r.Float64()))
+}
+
+// trouble makes something go wrong for a while.
+func (s *scenario) trouble() {
+	alive := s.Alive()
+	m := alive[s.r.IntN(len(alive))]
+	d := s.length(500*time.Millisecond, 90*time.Second)
+	odds := func() float64 {
+		if s.r.IntN(3) == 0 {
+			return 0
+		}
+		return s.r.Float64()
+	}
+	table := func(f store.Fault) { f.Seed = s.r.Uint64(); s.after(d, m.Store.Break(f)) }
+	stream := func(f source.Fault) { f.Seed = s.r.Uint64(); s.after(d, m.Src.Break(f)) }
+	delay := s.length(10*time.Millisecond, 20*time.Second)
+	switch s.r.IntN(14) {
+	case 0: // cut
+		table(store.Fault{Hang: true})
+	case 1: // requests arrive, answers don't
+		table(store.Fault{Kind: store.Lose, Hang: s.r.IntN(2) == 0, Delay: delay / 10})
+	case 2:
+		table(store.Fault{Kind: store.Lose, Odds: odds(), Delay: delay / 20})
+	case 3:
+		table(store.Fault{Kind: store.Late, Odds: odds(), Delay: delay})
+	case 4:
+		table(store.Fault{Kind: store.Slow, Odds: odds(), Delay: delay / 4})
+	case 5:
+		table(store.Fault{Kind: store.Stale, Odds: odds(), Delay: delay})
+	case 6:
+		table(store.Fault{Odds: odds()})
+	case 7:
+		table(store.Fault{Err: core.ErrThrottled, Odds: 0.8})
+	case 8, 9:
+		s.after(d, m.Pause())
+	case 10:
+		stream(source.Fault{Kind: source.Fail, Odds: odds(), Delay: delay / 10, Hang: s.r.IntN(4) == 0})
+	case 11:
+		kind := []source.Kind{source.Slow, source.Stale, source.Empty, source.Orphans}[s.r.IntN(4)]
+		stream(source.Fault{Kind: kind, Odds: odds(), Delay: delay / 2})
+	default:
+		open := s.Open()
+		id := open[s.r.IntN(len(open))]
+		set := mood{kind: []string{"slow", "deaf", "panics", "fails"}[s.r.IntN(4)], delay: s.length(100*time.Millisecond, time.Minute), odds: 0.3 + s.r.Float64()}
+		s.mu.Lock()
+		s.moods[id] = set
+		s.mu.Unlock()
+		s.after(d, func() { s.mu.Lock(); delete(s.moods, id); s.mu.Unlock() })
+	}
+}
+
+func (s *scenario) heal() {
+	for _, h := range s.heals {
+		h()
+	}
+	s.heals = nil
+	s.mu.Lock()
+	clear(s.moods)
+	s.mu.Unlock()
+	for _, m := range s.Alive() {
+		m.Store.Heal()
+		m.Src.Heal()
+	}
+}
+
+// calmDown ends all faults; the fleet must be whole within a bound.
+func (s *scenario) calmDown() {
+	s.heal()
+	if s.Judge.Broken() {
+		return
+	}
+	s.calms++
+	for _, id := range s.Open() {
+		if err := s.PutTo(id); err != nil {
+			panic(err) // it is open
+		}
+	}
+	n := s.Judge.Stats().Records
+	took, ok := s.Await(WholeWithin, func() bool { return s.Judge.Undone(n) == 0 })
+	if !ok && !s.Judge.Broken() {
+		shard, text := s.Judge.unfinished(n)
+		s.Judge.fault(shard, "L1: %v after the faults ended, records are not acknowledged: %s", took, text)
+	}
+	s.wholest = max(s.wholest, took)
+	// And now the fleet is well: a record to each open shard is served at once.
+	for _, id := range s.Open() {
+		if err := s.PutTo(id); err != nil {
+			panic(err)
+		}
+	}
+	n = s.Judge.Stats().Records
+	if took, ok := s.Await(15*time.Second, func() bool { return s.Judge.Undone(n) == 0 }); !ok && !s.Judge.Broken() {
+		shard, text := s.Judge.unfinished(n)
+		s.Judge.fault(shard, "L2: in a fleet that is well, records are not acknowledged after %v: %s", took, text)
+	}
+}
+
+// atEnd judges what is left when all have stopped.
+func (s *scenario) atEnd() {
+	if s.Judge.Broken() {
+		return
+	}
+	for _, l := range s.Table.Rows() {
+		if l.Owner != core.Nobody && !l.Ended() {
+			s.Judge.fault(l.Key.Shard, "L3: after an orderly stop of all the lease still belongs to %q", l.Owner)
+		}
+	}
+	leased := map[core.ShardID]bool{}
+	for _, l := range s.Table.Rows() {
+		leased[l.Key.Shard] = true
+	}
+	if id := slices.IndexFunc(s.Open(), func(id core.ShardID) bool { return !leased[id] }); id >= 0 {
+		s.Judge.fault(s.Open()[id], "L3: an open shard without a lease")
+	}
+}
