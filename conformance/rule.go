@@ -201,3 +201,17 @@ func check[H any](ctx context.Context, suite string, rules []rule[H], h H, opts 
 	}
 	return report, report.Err()
 }
+
+// wait lets time pass, of the bubble or of the world.
+func (c *checker) wait(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.ctx.Done():
+		c.fatalf("ended from outside: %v", context.Cause(c.ctx))
+	}
+}
