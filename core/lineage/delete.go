@@ -18,12 +18,12 @@ type DeleteOptions struct {
 
 // Delete is the leases that may be deleted now, ancestors first.
 //
-// finished are ended, and are deleted under [core.Remove]: every child known to the listing or to the leases has a lease that is ready (rows
-// of others: with a checkpoint past its start, for which LATEST counts), and no parent has a row any more. One without known children goes
-// when its shard is gone.
+// finished are ended, and are deleted under [core.Remove]: every child has a lease that is ready (rows of others: with a checkpoint past its
+// start, for which LATEST counts), and no parent has a row any more. Children are those that the row names, or that a listing shows which
+// is younger than the shard's end. One without children goes when its shard is gone.
 //
 // garbage are not ended, and their shards are gone: the service deleted the data, possibly unread, which the caller should report. Children
-// that are listed have their leases. One that has an owner is the owner's business, who will find out when it reads; the condition to
+// that are owed a lease have it. One that has an owner is the owner's business, who will find out when it reads; the condition to
 // delete another is its counter.
 //
 // A row of a parent, even one that cannot be read, keeps all its descendants' rows: else a child deleted before its parent would look like
@@ -39,6 +39,7 @@ func (g *Graph) Delete(opt DeleteOptions) (finished, garbage []core.LeaseKey) {
 		goneTwice[id] = true
 	}
 	var end, rest []int32
+	below := g.lookDown()
 	for i := range g.nodes {
 		n := &g.nodes[i]
 		if n.lease == nil {
@@ -48,7 +49,7 @@ func (g *Graph) Delete(opt DeleteOptions) (finished, garbage []core.LeaseKey) {
 		at := int32(i)
 		switch {
 		case !n.ended():
-			if isGone && !slices.ContainsFunc(g.down.of(at), func(c int32) bool { return g.nodes[c].missing() }) {
+			if isGone && !slices.ContainsFunc(g.down.of(at), func(c int32) bool { return g.nodes[c].missing() && !below[c].settled }) {
 				rest = append(rest, at)
 			}
 		case opt.KeepWhileListed && !isGone, !g.childrenBegun(at, isGone), g.parentsRemain(at):
@@ -59,8 +60,12 @@ func (g *Graph) Delete(opt DeleteOptions) (finished, garbage []core.LeaseKey) {
 	return g.keys(end), g.keys(rest)
 }
 
-// childrenBegun: every child is ready; without children, the shard is gone.
+// childrenBegun: every child is known and ready; without children, the shard is gone.
 func (g *Graph) childrenBegun(i int32, isGone bool) bool {
+	n := &g.nodes[i]
+	if len(n.lease.Children) == 0 && !n.closed && (n.shard != nil || !n.shown) {
+		return isGone && len(g.down.of(i)) == 0 // no listing, or one from before it closed: there may be more children than are known
+	}
 	known := false
 	for _, c := range g.down.of(i) {
 		n := &g.nodes[c]

@@ -13,7 +13,7 @@ const (
 	NotEnded   Why = iota // has a lease that is not at the shard's end
 	NoLease               // is listed and has no lease; Create makes it
 	Unreadable            // has a row that cannot be read
-	Unlisted              // has no lease, and no listing that shows the child tells whether it is gone
+	Unlisted              // has no lease, and no listing that is younger than the child tells whether it is gone
 )
 
 // String says it in words.
@@ -110,7 +110,7 @@ func (g *Graph) holds(parent, child *node) (Why, bool) {
 		return Unreadable, true
 	case parent.lease != nil:
 		return NotEnded, !parent.lease.Ended()
-	case parent.shard == nil && child.shard == nil:
+	case parent.shard == nil && !child.shown:
 		return Unlisted, true // no listing, or one that may be older than both
 	}
 	return NoLease, parent.shard != nil && !g.begins(child)

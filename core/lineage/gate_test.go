@@ -33,6 +33,7 @@ func TestGate(t *testing.T) {
 		{name: "parent without lease and gone", shards: "b<a", leases: "b=H", shard: "b"},
 		{name: "parent without lease and no listing", unlisted: true, leases: "b<a=H", shard: "b", why: "waits for a (no lease, and no complete listing yet that tells whether it is gone)"},
 		{name: "parent without lease, in a listing that may be older than the child", shards: "x", leases: "b<a=H", shard: "b", why: "waits for a (no lease, and no complete listing yet that tells whether it is gone)"},
+		{name: "parent without lease, and both gone, since a child of the child is listed", shards: "c<b", leases: "b<a=H", shard: "b"},
 		{name: "parent with an unreadable row", shards: "a. b<a", leases: "b=H", bad: "a", shard: "b", why: "waits for a (its lease row cannot be read)"},
 		{name: "parent known from the lease alone", shards: "a. b", leases: "a=t b<a=H", shard: "b", why: "waits for a (not ended)"},
 		{name: "parent known from its own row alone", leases: "a>b=t b=H", shard: "b", why: "waits for a (not ended)"},

@@ -59,6 +59,7 @@ type node struct {
 	bad     bool
 	closed  bool
 	atStart bool
+	shown   bool  // it, or a descendant, is listed: the listing is younger than it, so if it is not listed it is gone
 	depth   int32 // longest way from a shard without parents; -1 in or below a cycle
 }
 
@@ -208,6 +209,10 @@ func (g *Graph) sort() {
 				g.order = append(g.order, c)
 			}
 		}
+	}
+	for _, i := range slices.Backward(g.order) {
+		n := &g.nodes[i]
+		n.shown = n.shard != nil || slices.ContainsFunc(g.down.of(i), func(c int32) bool { return g.nodes[c].shown })
 	}
 }
 

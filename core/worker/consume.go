@@ -58,7 +58,7 @@ func (w *Worker) begin(h *holding) bool {
 		c.window = newWindow(w.budget, w.cfg.ReadAheadShard, c.wake)
 	}
 	w.mu.Lock()
-	if former := w.running[h.key]; former != nil && former.h != h || w.state == stateStopped {
+	if former := w.running[h.key]; former != nil && former.h != h || w.state != stateRunning {
 		w.mu.Unlock()
 		cancel(nil)
 		if former != nil {

@@ -66,7 +66,7 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 		return w.cfg.LookEvery / 10
 	}
 	if err := w.list(ctx, st, &in); err != nil {
-		return w.keepFailed(st, err)
+		return w.keepFailed(ctx, st, err)
 	}
 	if !lister {
 		w.look()
@@ -76,7 +76,7 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 	wait, err := w.settleStart(ctx, st, &in)
 	if wait > 0 || err != nil {
 		if err != nil {
-			return w.keepFailed(st, err)
+			return w.keepFailed(ctx, st, err)
 		}
 		return wait
 	}
@@ -96,7 +96,10 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 // listerLocked reports whether this worker lists shards for all: the first of those present, by id.
 func (w *Worker) listerLocked() bool { return len(w.present) > 0 && w.present[0] == w.cfg.ID }
 
-func (w *Worker) keepFailed(st *stream, err error) time.Duration {
+func (w *Worker) keepFailed(ctx context.Context, st *stream, err error) time.Duration {
+	if ctx.Err() != nil {
+		return w.cfg.ListEvery // the stop ended the call
+	}
 	err = &core.Error{Op: "list shards", Stream: st.id, Err: err}
 	w.mu.Lock()
 	w.listErr = err
@@ -185,7 +188,7 @@ func (w *Worker) createOwed(ctx context.Context, st *stream, in *lineage.Input, 
 		}
 		now = append(now, l)
 	}
-	if err := w.create(ctx, st, now); err != nil {
+	if err := w.create(ctx, st, now); err != nil && ctx.Err() == nil {
 		w.storeError("create leases", core.LeaseKey{Stream: st.id}, err)
 		st.nextList = time.Now()
 		return w.cfg.LookEvery
@@ -209,7 +212,9 @@ func (w *Worker) yieldToEarlierStart(ctx context.Context, st *stream, mine time.
 	defer cancel()
 	sight, err := core.See(callCtx, w.store, st.id)
 	if err != nil {
-		w.storeError("look", core.LeaseKey{Stream: st.id}, err)
+		if ctx.Err() == nil {
+			w.storeError("look", core.LeaseKey{Stream: st.id}, err)
+		}
 		return
 	}
 	earlier := slices.ContainsFunc(sight.Leases, func(l core.Lease) bool { return !l.StartAt.IsZero() && l.StartAt.Before(mine) })

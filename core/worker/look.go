@@ -429,22 +429,22 @@ func (w *Worker) carryOut(ctx context.Context, t todo) {
 	for _, h := range t.begin {
 		w.begin(h)
 	}
+	// What is sent is sent: a stop waits for the answer (each call is bounded), so that what was taken can be released. What is not sent yet is not.
 	var g group
+	each := func(leases []core.Lease, f func(context.Context, core.Lease)) {
+		for _, l := range leases {
+			if ctx.Err() == nil {
+				g.do(func() { f(w.base, l) })
+			}
+		}
+	}
 	for _, h := range t.ready {
-		g.do(func() { w.markReady(ctx, h) })
+		g.do(func() { w.markReady(w.base, h) })
 	}
-	for _, l := range t.adopt {
-		g.do(func() { w.adopt(ctx, l) })
-	}
-	for _, l := range t.again {
-		g.do(func() { w.releaseAgain(ctx, l) })
-	}
-	for _, l := range t.take {
-		g.do(func() { w.take(ctx, l) })
-	}
-	for _, l := range t.ask {
-		g.do(func() { w.askFor(ctx, l) })
-	}
+	each(t.adopt, w.adopt)
+	each(t.again, w.releaseAgain)
+	each(t.take, w.take)
+	each(t.ask, w.askFor)
 	g.wait()
 	if t.keep {
 		poke(w.keepNow)

@@ -599,3 +599,34 @@ func TestStreamMadeAgainInheritsNothing(t *testing.T) {
 		}
 	})
 }
+
+// A take that is under way when the stop comes is waited for, and given back.
+func TestTakeUnderWayAtAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 3, nil)
+		first := f.start("first")
+		f.await("leases", time.Minute, func() bool { return f.owners()["first"] == 3 })
+		first.stop()
+		<-first.done
+		a := &member{fleet: f, store: f.table.Handle("a")}
+		a.store.Break(store.Fault{Kind: store.Slow, Ops: []store.Op{store.Update}, Delay: time.Second})
+		w, err := worker.New(worker.Config{ID: "a", Streams: worker.One(f.stream, core.FromHorizon), Store: a.store, Process: f.record("a")}, worker.WithHooks(worker.EventFunc(f.event)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- w.Run(ctx) }()
+		time.Sleep(100 * time.Millisecond)
+		stop()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+		if o := f.owners(); o["a"] != 0 || f.count(worker.LeaseTaken, "a") != 3 {
+			t.Errorf("owners %v after the stop, %d taken", o, f.count(worker.LeaseTaken, "a"))
+		}
+		if n := f.count(worker.StoreError, "a") + f.count(worker.ReadError, "a"); n != 0 {
+			t.Errorf("%d errors told of though the stop was in order", n)
+		}
+	})
+}
