@@ -99,7 +99,7 @@ type Stranger interface {
 	PutStranger(ctx context.Context) error
 }
 
-// Breaker is a verb of both harnesses: from here on the service is broken in one way for all handles, until heal is called.
+// Breaker is a verb of both harnesses: from here on the service is broken in one way for all handles made so far, until heal is called.
 // [errors.ErrUnsupported] skips the rules that need this fault.
 type Breaker interface {
 	Break(ctx context.Context, f Fault) (heal func(), err error)

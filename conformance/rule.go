@@ -119,7 +119,10 @@ func (c *checker) rescue(what string) {
 
 // run carries out one rule, on a goroutine of its own, so that it can end early and a panic is a fault like any other.
 func run[H any](ctx context.Context, s settings, r rule[H], h H) Result {
-	const waits = 10 // a rule waits for several things, one after the other
+	limit := 10 * s.patience // a rule waits for several things, one after the other
+	if s.fake {
+		limit = 24 * time.Hour
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &checker{ctx: ctx, fake: s.fake, patience: s.patience}
@@ -131,12 +134,12 @@ func run[H any](ctx context.Context, s settings, r rule[H], h H) Result {
 		defer c.clean()
 		r.check(c, h)
 	}()
-	timer := time.NewTimer(waits * s.patience)
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-done:
 	case <-timer.C:
-		c.errorf("the rule is still running after %v: a call of the adapter does not return", waits*s.patience)
+		c.errorf("the rule is still running after %v: a call of the adapter does not return", limit)
 	case <-ctx.Done():
 		c.errorf("ended from outside: %v", context.Cause(ctx))
 	}

@@ -12,10 +12,11 @@ func sourceErrorRules() []rule[MakeSource] {
 			b := need[Breaker](s.checker, s.h, "Break")
 			shard := s.first()
 			s.put(shard.ID, 1)
+			fresh := s.h.Source() // has described nothing yet
 			heal := s.breakdown(b, f)
 			defer heal()
 			for name, do := range map[string]func() error{
-				"Describe":     func() error { _, err := s.h.Source().Describe(s.ctx); return err },
+				"Describe":     func() error { _, err := fresh.Describe(s.ctx); return err },
 				"Shards":       func() error { _, err := s.b.Shards(s.ctx, core.Position{}); return err },
 				"Open or Next": func() error { _, err := s.openOrRead(s.b, shard, core.FromHorizon); return err },
 			} {
@@ -61,9 +62,10 @@ func sourceErrorRules() []rule[MakeSource] {
 			b := need[Breaker](s.checker, s.h, "Break")
 			shard := s.first()
 			r := s.read(s.a, shard, core.FromHorizon)
+			fresh := s.h.Source()
 			heal := s.breakdown(b, Silent)
 			defer heal()
-			s.prompt("Describe", func(ctx context.Context) error { _, err := s.h.Source().Describe(ctx); return err })
+			s.prompt("Describe", func(ctx context.Context) error { _, err := fresh.Describe(ctx); return err })
 			s.prompt("Shards", func(ctx context.Context) error { _, err := s.b.Shards(ctx, core.Position{}); return err })
 			s.prompt("Next", func(ctx context.Context) error { _, err := r.step(ctx); return err })
 		}),

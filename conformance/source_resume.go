@@ -150,11 +150,12 @@ func resumeRules() []rule[MakeSource] {
 				want = append(want, s.put(shard.ID, 3)...)
 				r.expect("after its iterator has run out", want)
 			}
-			late := s.read(s.b, shard, r.all[2].after)
+			i, j := r.place(2), r.place(5)
+			late := s.read(s.b, shard, r.all[i].after)
 			s.advance(7 * time.Minute) // before the first Next
-			late.expect("a reader that was opened and left alone", want[3:])
+			late.expect("a reader that was opened and left alone", want[i+1:])
 			s.advance(11 * time.Minute)
-			s.read(s.b, shard, r.all[5].after).expect("a position kept for a while", want[6:])
+			s.read(s.b, shard, r.all[j].after).expect("a position kept for a while", want[j+1:])
 		}),
 		sourceRule("trimmed", "To resume where records behind the position are gone is ErrTrimmed; from the horizon reading begins at the oldest that is left.", func(s *stream) {
 			v := need[Trimmer](s.checker, s.h, "Trim")
@@ -169,12 +170,13 @@ func resumeRules() []rule[MakeSource] {
 			}
 			want = s.put(shard.ID, 4)
 			s.read(s.b, shard, core.FromHorizon).expect("from the horizon", want)
-			r.compare("the reader, before it reads on", data(r.all))
-			n, err := s.openOrRead(s.b, shard, r.all[3].after)
-			if !is(err, core.ErrTrimmed) {
-				s.errorf("to resume behind record 4 of 10, all trimmed: %d records, %v; want ErrTrimmed", n, err)
-			}
 			have := len(r.all)
+			if i := r.place(3); i < have-1 {
+				n, err := s.openOrRead(s.b, shard, r.all[i].after)
+				if !is(err, core.ErrTrimmed) {
+					s.errorf("to resume behind record %d of %d, all trimmed: %d records, %v; want ErrTrimmed", i+1, have, n, err)
+				}
+			}
 			r.until(func() bool { return len(r.all) >= have+len(want) })
 			r.compare("a reader that had read all that was trimmed", slices.Concat(data(r.all[:have]), want))
 		}),
@@ -287,4 +289,12 @@ func (s *stream) resumed(r *reader, i int, g got, want []string) {
 	if n := len(want) - len(got); n < first || n > i+1 || missing(got, want[n:]) != "" {
 		s.errorf("%s: it resumes %s; want one of the records %d to %d, and all behind it", what, missing(got, want[first:]), first+1, i+2)
 	}
+}
+
+// place is the first record from i on that a position can lie behind.
+func (r *reader) place(i int) int {
+	for r.info.Lacks.RecordPositions && i < len(r.all)-1 && r.all[i+1].page == r.all[i].page {
+		i++
+	}
+	return i
 }

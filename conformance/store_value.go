@@ -197,7 +197,7 @@ func valueRules() []rule[MakeStore] {
 			}
 			t.want("row after what List yielded was changed", t.get(want.Key), want)
 
-			state, kids, r := []byte("fresh"), []core.ShardID{"child-7"}, &core.HashRange{Start: [16]byte{4}}
+			state, kids, r := []byte("fresh"), []core.ShardID{"child-7"}, &core.HashRange{Start: [16]byte{4}, End: [16]byte{200}}
 			p := &core.Pending{At: core.Position{Token: sequence(8)}, State: state}
 			set := core.Set{Bump: true, Pending: &p, Children: kids, Range: r}
 			seen := copied(want)

@@ -77,7 +77,9 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			conformance.TestStore(t, func(context.Context) (conformance.StoreHarness, error) { return &bench{table: memory.New(opts...)}, nil }, conformance.FakeTime())
+			conformance.TestStore(t, func(context.Context) (conformance.StoreHarness, error) {
+				return &bench{table: memory.New(opts...)}, nil
+			}, conformance.FakeTime())
 			if took := time.Since(began); took > 10*time.Second {
 				t.Errorf("the whole suite took %v, and a healthy table in memory should take less than 10s", took)
 			}

@@ -1,0 +1,169 @@
+package kinesis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	sdk "github.com/aws/aws-sdk-go-v2/service/kinesis"
+
+	"github.com/shardwarden/shardwarden/conformance"
+	"github.com/shardwarden/shardwarden/core"
+	emulator "github.com/shardwarden/shardwarden/emulator/kinesis"
+)
+
+const streamUnderTest = "orders"
+
+// bench drives a stream of the emulator for the conformance suite. There is no verb to trim: the service reads on at the oldest record it has,
+// and does not say that some are gone.
+type bench struct {
+	server  *emulator.Server
+	http    *http.Server
+	serving sync.WaitGroup
+	tr      *http.Transport
+	client  *http.Client
+	admin   *sdk.Client
+
+	mu    sync.Mutex
+	start map[core.ShardID]string // the first key of its range
+	shut  chan struct{}
+}
+
+func newBench(ctx context.Context) (*bench, error) {
+	b := &bench{server: emulator.New(emulator.Config{NoLimits: true}), start: map[core.ShardID]string{}}
+	l := &memory{conns: make(chan net.Conn), done: make(chan struct{})}
+	b.http = &http.Server{Handler: b.server}
+	b.serving.Go(func() { _ = b.http.Serve(l) })
+	b.tr = &http.Transport{DialContext: l.dial, DisableCompression: true, MaxIdleConnsPerHost: 100}
+	b.client = &http.Client{Transport: b}
+	b.admin = sdk.NewFromConfig(testConfig(), func(o *sdk.Options) {
+		o.BaseEndpoint = aws.String("http://admin.test")
+		o.HTTPClient = ownBody{&http.Client{Transport: b.tr}}
+		o.Retryer = aws.NopRetryer{}
+	})
+	return b, b.create(ctx)
+}
+
+func (b *bench) create(ctx context.Context) error {
+	_, err := b.admin.CreateStream(ctx, &sdk.CreateStreamInput{StreamName: aws.String(streamUnderTest), ShardCount: aws.Int32(2)})
+	return err
+}
+
+// RoundTrip is the way of the sources to the service, which can be shut.
+func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
+	b.mu.Lock()
+	shut := b.shut
+	b.mu.Unlock()
+	if shut != nil {
+		select {
+		case <-shut:
+			return nil, errors.New("connection reset by peer")
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	return b.tr.RoundTrip(r)
+}
+
+func (b *bench) Source() core.StreamSource {
+	return New(testConfig(), streamUnderTest, Endpoint("http://kinesis.test"), HTTPClient(b.client))
+}
+
+func (b *bench) Close() error {
+	b.server.Close()
+	b.tr.CloseIdleConnections()
+	err := b.http.Close()
+	b.serving.Wait()
+	return err
+}
+
+// hashKey is a key in the middle of the range of a shard.
+func (b *bench) hashKey(ctx context.Context, shard core.ShardID) (string, error) {
+	b.mu.Lock()
+	key, ok := b.start[shard]
+	b.mu.Unlock()
+	if ok {
+		return key, nil
+	}
+	list, err := b.admin.ListShards(ctx, &sdk.ListShardsInput{StreamName: aws.String(streamUnderTest)})
+	if err != nil {
+		return "", err
+	}
+	for _, s := range list.Shards {
+		if aws.ToString(s.ShardId) == string(shard) {
+			r, err := newRange(s.HashKeyRange)
+			if err != nil {
+				return "", err
+			}
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.start[shard] = middle(r)
+			return b.start[shard], nil
+		}
+	}
+	return "", fmt.Errorf("no shard %s: %w", shard, core.ErrNotFound)
+}
+
+func (b *bench) Put(ctx context.Context, shard core.ShardID, key string, data []byte) error {
+	hash, err := b.hashKey(ctx, shard)
+	if err != nil {
+		return err
+	}
+	_, err = b.admin.PutRecord(ctx, &sdk.PutRecordInput{StreamName: aws.String(streamUnderTest), PartitionKey: &key, ExplicitHashKey: &hash, Data: append([]byte{}, data...)})
+	return err
+}
+
+func (b *bench) Split(ctx context.Context, shard core.ShardID) error {
+	hash, err := b.hashKey(ctx, shard)
+	if err != nil {
+		return err
+	}
+	_, err = b.admin.SplitShard(ctx, &sdk.SplitShardInput{StreamName: aws.String(streamUnderTest), ShardToSplit: aws.String(string(shard)), NewStartingHashKey: &hash})
+	return err
+}
+
+func (b *bench) Merge(ctx context.Context, x, y core.ShardID) error {
+	_, err := b.admin.MergeShards(ctx, &sdk.MergeShardsInput{StreamName: aws.String(streamUnderTest), ShardToMerge: aws.String(string(x)), AdjacentShardToMerge: aws.String(string(y))})
+	return err
+}
+
+// Remake waits for more than the grain of the time of creation, a second.
+func (b *bench) Remake(ctx context.Context) error {
+	if _, err := b.admin.DeleteStream(ctx, &sdk.DeleteStreamInput{StreamName: aws.String(streamUnderTest)}); err != nil {
+		return err
+	}
+	if err := pause(ctx, 2*time.Second); err != nil {
+		return err
+	}
+	return b.create(ctx)
+}
+
+func (b *bench) Break(_ context.Context, f conformance.Fault) (func(), error) {
+	kind := map[conformance.Fault]emulator.Kind{conformance.Unavailable: emulator.Unavailable, conformance.Throttled: emulator.Throttle, conformance.Denied: emulator.AccessDenied}[f]
+	switch {
+	case kind != "":
+		return b.server.ClearFaults, b.server.SetFault(emulator.Fault{Kind: kind})
+	case f != conformance.Silent: // a listing of less than 1,000 shards is one page
+		return nil, errors.ErrUnsupported
+	}
+	shut := make(chan struct{})
+	b.mu.Lock()
+	b.shut = shut
+	b.mu.Unlock()
+	return func() {
+		b.mu.Lock()
+		b.shut = nil
+		b.mu.Unlock()
+		close(shut)
+	}, nil
+}
+
+func TestConformance(t *testing.T) {
+	conformance.TestSource(t, func(ctx context.Context) (conformance.SourceHarness, error) { return newBench(ctx) }, conformance.FakeTime())
+}
