@@ -63,8 +63,8 @@ func (g *Graph) Delete(opt DeleteOptions) (finished, garbage []core.LeaseKey) {
 // childrenBegun: every child is known and ready; without children, the shard is gone.
 func (g *Graph) childrenBegun(i int32, isGone bool) bool {
 	n := &g.nodes[i]
-	if len(n.lease.Children) == 0 && !n.closed && (n.shard != nil || !n.shown) {
-		return isGone && len(g.down.of(i)) == 0 // no listing, or one from before it closed: there may be more children than are known
+	if !isGone && len(n.lease.Children) == 0 && !n.closed && (n.shard != nil || !n.shown) {
+		return false // no listing, or one from before it closed: there may be more children than are known
 	}
 	known := false
 	for _, c := range g.down.of(i) {

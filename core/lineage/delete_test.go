@@ -45,6 +45,7 @@ func TestDelete(t *testing.T) {
 		{name: "gone from two, where others create", shards: "b<a", leases: "a=E b=t", keep: true, gone: "a", want: "a"},
 		{name: "gone from two and listed again", shards: "a. b<a", leases: "a=E b=t", keep: true, gone: "a"},
 		{name: "gone from two, children not ready", shards: "b<a", leases: "a=E b<a=H", keep: true, gone: "a"},
+		{name: "a whole lineage that is gone: the older first", shards: "x", leases: "a=E b<a=E x=t", gone: "a b", want: "a"},
 		{name: "ended, without children, gone", shards: "x", leases: "a=E x=t", gone: "a", want: "a"},
 		{name: "ended, without children, missing once", shards: "x", leases: "a=E x=t"},
 		{name: "its child is known from the row alone, and the parent still listed", shards: "a. x", leases: "a>b=E x=t"},

@@ -12,7 +12,7 @@
 // longer matter, and never falls: [core.Lease.Ready], and for rows that another library wrote a checkpoint that shows they were read
 // before: a token, LATEST, or the end. A parent that has a lease has finished when its checkpoint is the end. A parent without a lease has
 // finished when a complete listing no longer shows it; while it is listed it holds its children back, and [Create] makes its lease. Not seen
-// is not finished: without a listing, or with one that is so old that it does not even show the child, such a parent holds back too, and so does
+// is not finished: without a listing, or with one so old that it shows neither the child nor what came of it, such a parent holds back too, and so does
 // one whose row cannot be read.
 //
 // The flag is what makes this safe over time. A stream that was split before an application began at LATEST has parents that are listed,
