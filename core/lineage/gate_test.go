@@ -37,6 +37,7 @@ func TestGate(t *testing.T) {
 		{name: "parent with an unreadable row", shards: "a. b<a", leases: "b=H", bad: "a", shard: "b", why: "waits for a (its lease row cannot be read)"},
 		{name: "parent known from the lease alone", shards: "a. b", leases: "a=t b<a=H", shard: "b", why: "waits for a (not ended)"},
 		{name: "parent known from its own row alone", leases: "a>b=t b=H", shard: "b", why: "waits for a (not ended)"},
+		{name: "listed twice, once without its parent", shards: "a. b b<a", leases: "a=t b=H", shard: "b", why: "waits for a (not ended)"},
 		{name: "merge: neither", shards: "a. b. m<a+b", leases: "a=t b=H m=H", shard: "m", why: "waits for a (not ended) and b (not ended)"},
 		{name: "merge: one", shards: "a. b. m<a+b", leases: "a=E b=H m=H", shard: "m", why: "waits for b (not ended)"},
 		{name: "merge: the other", shards: "a. b. m<a+b", leases: "a=H b=E m=H", shard: "m", why: "waits for a (not ended)"},

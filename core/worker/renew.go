@@ -5,6 +5,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardwarden/shardwarden/core"
@@ -54,6 +55,9 @@ func (h *holding) dueLocked(now time.Time) (at time.Time, renew, fence, ok bool)
 			}
 		}
 	}
+	if h.failures == 0 {
+		renewAt = h.w.renewer.grid(renewAt)
+	}
 	fence = !h.fenced && !now.Before(fenceAt)
 	renew = !h.renewing && !now.Before(renewAt)
 	switch {
@@ -86,6 +90,12 @@ func (r *renewer) schedule(h *holding) {
 	}
 }
 
+// grid rounds a time down to one that many leases share: ten thousand renewals a lease duration are then a few wake-ups a second.
+func (r *renewer) grid(at time.Time) time.Time {
+	off := at.Sub(r.w.began)
+	return r.w.began.Add(off - off%(r.w.cfg.RenewEvery/64+1))
+}
+
 // now makes a lease due at once, to find out what has become of it.
 func (r *renewer) now(h *holding) {
 	h.mu.Lock()
@@ -113,9 +123,7 @@ func (r *renewer) run(ctx context.Context) {
 			ready = append(ready, heap.Pop(&r.due).(dueEntry).h)
 		}
 		r.mu.Unlock()
-		for _, h := range ready {
-			r.serve(ctx, h, now)
-		}
+		r.serve(ctx, ready, now)
 		if len(ready) > 0 {
 			continue // serving may have put new entries in front
 		}
@@ -129,33 +137,51 @@ func (r *renewer) run(ctx context.Context) {
 	}
 }
 
-func (r *renewer) serve(ctx context.Context, h *holding, now time.Time) {
+// serve does what is due for some leases. Those due together share the time limit of their calls.
+func (r *renewer) serve(ctx context.Context, ready []*holding, now time.Time) {
+	var due []*holding
+	for _, h := range ready {
+		h.mu.Lock()
+		h.scheduled = time.Time{}
+		_, renew, fence, _ := h.dueLocked(now)
+		if renew {
+			h.renewing = true
+			due = append(due, h)
+		}
+		h.mu.Unlock()
+		if fence {
+			h.fenceOff(now)
+		}
+		r.schedule(h)
+	}
+	if len(due) == 0 {
+		return
+	}
+	callCtx, cancel := r.w.callContext(ctx)
+	left := new(atomic.Int64)
+	left.Store(int64(len(due)))
+	for _, h := range due {
+		r.w.wg.Go(func() {
+			r.renew(ctx, callCtx, h)
+			if left.Add(-1) == 0 {
+				cancel()
+			}
+		})
+	}
+}
+
+func (r *renewer) renew(ctx, callCtx context.Context, h *holding) {
+	err := h.renew(callCtx)
 	h.mu.Lock()
-	h.scheduled = time.Time{}
-	_, renew, fence, _ := h.dueLocked(now)
-	if renew {
-		h.renewing = true
+	h.renewing = false
+	if err != nil {
+		h.failures++
+		h.retryAt = time.Now().Add(retryAfter(h.failures, r.w.cfg.RenewEvery))
 	}
 	h.mu.Unlock()
-	if fence {
-		h.fenceOff(now)
-	}
-	if renew {
-		r.w.wg.Go(func() {
-			err := h.renew(ctx)
-			h.mu.Lock()
-			h.renewing = false
-			if err != nil {
-				h.failures++
-				h.retryAt = time.Now().Add(retryAfter(h.failures, r.w.cfg.RenewEvery))
-			}
-			h.mu.Unlock()
-			if err != nil && ctx.Err() == nil && !isLost(err) {
-				r.w.count(RenewErrors, h.key, 1)
-				r.w.storeError("renew lease", h.key, err)
-			}
-			r.schedule(h)
-		})
+	if err != nil && ctx.Err() == nil && !isLost(err) {
+		r.w.count(RenewErrors, h.key, 1)
+		r.w.storeError("renew lease", h.key, err)
 	}
 	r.schedule(h)
 }
@@ -242,5 +268,8 @@ func (w *Worker) backoff() *backoff {
 
 // callContext bounds one call to the store, so that one lost answer does not eat the time in which a lease could still be renewed.
 func (w *Worker) callContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	if by, ok := ctx.Deadline(); ok && time.Until(by) <= w.trust/4 {
+		return ctx, func() {}
+	}
 	return context.WithTimeoutCause(ctx, w.trust/4, core.ErrUnavailable)
 }

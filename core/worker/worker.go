@@ -65,6 +65,7 @@ type Worker struct {
 	trust       time.Duration // D_self: how long a write gives the right to process
 	limits      limits        // D_obs
 	seed        uint64
+	began       time.Time
 	unique      string // this process's part of runs and beats
 	runs        atomic.Uint64
 	budget      *budget
@@ -165,6 +166,7 @@ func New(c Config, opts ...Option) (*Worker, error) {
 	if c.MaxShardsAtOnce > 0 {
 		w.slots = make(chan struct{}, c.MaxShardsAtOnce)
 	}
+	w.began = time.Now()
 	w.renewer = &renewer{w: w, wake: make(chan struct{}, 1)}
 	for _, o := range opts {
 		if err := o(w); err != nil {
