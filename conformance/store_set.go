@@ -34,6 +34,7 @@ func sets(starts bool) []part {
 		{"switches", "one switch more", core.Set{Switches: core.SwitchAdd}},
 		{"switches", "no switches", core.Set{Switches: core.SwitchZero}},
 		{"children", "children", core.Set{Children: []core.ShardID{"child-9", "child-1", "child-0"}}},
+		{"children", "a child more", core.Set{Children: []core.ShardID{"child-4"}}},
 		{"range", "range", core.Set{Range: &core.HashRange{Start: [16]byte{7}, End: [16]byte{255, 15: 255}}}},
 		{"throughput", "throughput", core.Set{Throughput: new(9.25)}},
 		{"throughput", "no throughput", core.Set{Throughput: new(0.0)}},

@@ -1,0 +1,511 @@
+package broken
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/leasestore/memory"
+)
+
+// hooks is a store whose methods are replaced one by one. It has the optional abilities of the table in memory.
+type hooks struct {
+	*memory.Store
+	prepare  func(ctx context.Context) error
+	list     func(ctx context.Context, streams ...core.StreamID) iter.Seq2[core.Lease, error]
+	get      func(ctx context.Context, key core.LeaseKey) (core.Lease, error)
+	create   func(ctx context.Context, l core.Lease) (core.Lease, error)
+	update   func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error)
+	remove   func(ctx context.Context, seen core.Lease, same core.Same) error
+	announce func(ctx context.Context, w core.WorkerInfo) error
+	withdraw func(ctx context.Context, id core.WorkerID) error
+	look     func(ctx context.Context, streams ...core.StreamID) (core.Sight, error)
+}
+
+func (s *hooks) Prepare(ctx context.Context) error {
+	if s.prepare != nil {
+		return s.prepare(ctx)
+	}
+	return s.Store.Prepare(ctx)
+}
+
+func (s *hooks) List(ctx context.Context, streams ...core.StreamID) iter.Seq2[core.Lease, error] {
+	if s.list != nil {
+		return s.list(ctx, streams...)
+	}
+	return s.Store.List(ctx, streams...)
+}
+
+func (s *hooks) Get(ctx context.Context, key core.LeaseKey) (core.Lease, error) {
+	if s.get != nil {
+		return s.get(ctx, key)
+	}
+	return s.Store.Get(ctx, key)
+}
+
+func (s *hooks) Create(ctx context.Context, l core.Lease) (core.Lease, error) {
+	if s.create != nil {
+		return s.create(ctx, l)
+	}
+	return s.Store.Create(ctx, l)
+}
+
+func (s *hooks) Update(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+	if s.update != nil {
+		return s.update(ctx, seen, same, set)
+	}
+	return s.Store.Update(ctx, seen, same, set)
+}
+
+func (s *hooks) Delete(ctx context.Context, seen core.Lease, same core.Same) error {
+	if s.remove != nil {
+		return s.remove(ctx, seen, same)
+	}
+	return s.Store.Delete(ctx, seen, same)
+}
+
+func (s *hooks) Announce(ctx context.Context, w core.WorkerInfo) error {
+	if s.announce != nil {
+		return s.announce(ctx, w)
+	}
+	return s.Store.Announce(ctx, w)
+}
+
+func (s *hooks) Withdraw(ctx context.Context, id core.WorkerID) error {
+	if s.withdraw != nil {
+		return s.withdraw(ctx, id)
+	}
+	return s.Store.Withdraw(ctx, id)
+}
+
+func (s *hooks) Look(ctx context.Context, streams ...core.StreamID) (core.Sight, error) {
+	if s.look != nil {
+		return s.look(ctx, streams...)
+	}
+	return s.Store.Look(ctx, streams...)
+}
+
+// by makes a wrapper out of what it changes.
+func by(change func(h *storeHarness, s *hooks)) func(*storeHarness, *memory.Store) core.LeaseStore {
+	return func(h *storeHarness, m *memory.Store) core.LeaseStore {
+		s := &hooks{Store: m}
+		change(h, s)
+		return s
+	}
+}
+
+// updating changes what an update asks for. row is the row as it is.
+func updating(change func(row, seen *core.Lease, same *core.Same, set *core.Set)) func(*storeHarness, *memory.Store) core.LeaseStore {
+	return by(func(_ *storeHarness, s *hooks) {
+		s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+			row, err := s.Store.Get(ctx, seen.Key)
+			if err != nil || !same.Valid() {
+				return s.Store.Update(ctx, seen, same, set)
+			}
+			change(&row, &seen, &same, &set)
+			return s.Store.Update(ctx, seen, same, set)
+		}
+	})
+}
+
+// after changes the row that an update has made.
+func after(change func(before, row *core.Lease, set *core.Set)) func(*storeHarness, *memory.Store) core.LeaseStore {
+	return by(func(h *storeHarness, s *hooks) {
+		s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+			before, err := s.Store.Get(ctx, seen.Key)
+			if err != nil {
+				return s.Store.Update(ctx, seen, same, set)
+			}
+			row, err := s.Store.Update(ctx, seen, same, set)
+			if err != nil {
+				return row, err
+			}
+			change(&before, &row, &set)
+			return row, force(ctx, s.Store, row)
+		}
+	})
+}
+
+// force makes row the row.
+func force(ctx context.Context, s *memory.Store, row core.Lease) error {
+	if err := s.Delete(ctx, row, 0); err != nil {
+		return err
+	}
+	_, err := s.Create(ctx, row)
+	return err
+}
+
+// listing changes a listing that is complete, or failed.
+func listing(change func(rows []core.Lease, err error) ([]core.Lease, error)) func(*storeHarness, *memory.Store) core.LeaseStore {
+	return by(func(_ *storeHarness, s *hooks) {
+		s.list = func(ctx context.Context, streams ...core.StreamID) iter.Seq2[core.Lease, error] {
+			return func(yield func(core.Lease, error) bool) {
+				var rows []core.Lease
+				var failed error
+				for l, err := range s.Store.List(ctx, streams...) {
+					if err != nil {
+						failed = err
+						break
+					}
+					rows = append(rows, l)
+				}
+				rows, failed = change(rows, failed)
+				for _, l := range rows {
+					if !yield(l, nil) {
+						return
+					}
+				}
+				if failed != nil {
+					yield(core.Lease{}, failed)
+				}
+			}
+		}
+	})
+}
+
+// Stores are all of them.
+func Stores() []Store {
+	return []Store{
+		{"forgets the condition on the counter", "update-refused-by-counter", updating(func(_, _ *core.Lease, same *core.Same, _ *core.Set) { *same &^= core.SameCounter })},
+		{"forgets the condition on the owner", "update-refused-by-owner", updating(func(_, _ *core.Lease, same *core.Same, _ *core.Set) { *same &^= core.SameOwner })},
+		{"forgets the condition on the next owner", "update-refused-by-next", updating(func(row, seen *core.Lease, _ *core.Same, _ *core.Set) { seen.Next = row.Next })},
+		{"forgets the condition on the checkpoint", "update-refused-by-checkpoint", updating(func(_, _ *core.Lease, same *core.Same, _ *core.Set) { *same &^= core.SameCheckpoint })},
+		{"compares checkpoints without the place inside", "update-refused-by-checkpoint", updating(func(row, seen *core.Lease, _ *core.Same, _ *core.Set) { seen.Checkpoint.Sub = row.Checkpoint.Sub })},
+		{"forgets that the shard must not have ended", "update-refused-by-not-ended", updating(func(_, _ *core.Lease, same *core.Same, _ *core.Set) { *same &^= core.NotEnded })},
+		{"forgets that the shard must have ended", "update-refused-by-ended", updating(func(_, _ *core.Lease, same *core.Same, _ *core.Set) { *same &^= core.Ended })},
+		{"takes a counter that grew for the same", "update-refused-by-counter", updating(func(row, seen *core.Lease, _ *core.Same, _ *core.Set) { seen.Counter = max(seen.Counter, row.Counter) })},
+		{"asks for the counter whatever the condition", "update-refused-by-nothing-else", updating(func(_, _ *core.Lease, same *core.Same, _ *core.Set) { *same |= core.SameCounter })},
+		{"checks and writes in two steps", "update-loses-none", by(func(_ *storeHarness, s *hooks) {
+			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+				row, err := s.Store.Get(ctx, seen.Key)
+				if err != nil || !same.Valid() {
+					return s.Store.Update(ctx, seen, same, set)
+				}
+				if !same.Holds(&seen, &row) {
+					return core.Lease{}, &core.ConflictError{Key: seen.Key, Row: &row}
+				}
+				pause()
+				return s.Store.Update(ctx, seen, 0, set)
+			}
+		})},
+		{"writes the counter as a value", "bump-is-an-increment", by(func(h *storeHarness, s *hooks) {
+			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				row, err := s.Store.Update(ctx, seen, same, set)
+				if err == nil && set.Bump && same == 0 {
+					row.Counter = seen.Counter + 1
+					err = force(ctx, s.Store, row)
+				}
+				return row, err
+			}
+		})},
+		{"brings a deleted row back with an update", "update-never-resurrects", by(func(_ *storeHarness, s *hooks) {
+			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+				row, err := s.Store.Update(ctx, seen, same, set)
+				if errors.Is(err, core.ErrNotFound) {
+					return s.Store.Create(ctx, set.Apply(seen))
+				}
+				return row, err
+			}
+		})},
+		{"returns the row as it was read, not as it is", "update-refused-by-nothing-else", by(func(_ *storeHarness, s *hooks) {
+			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+				if _, err := s.Store.Update(ctx, seen, same, set); err != nil {
+					return core.Lease{}, err
+				}
+				return seen, nil
+			}
+		})},
+		{"sends a write again whose answer was lost", "write-sent-once", by(func(_ *storeHarness, s *hooks) {
+			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+				row, err := s.Store.Update(ctx, seen, same, set)
+				if errors.Is(err, core.ErrUnavailable) {
+					return s.Store.Update(ctx, seen, same, set)
+				}
+				return row, err
+			}
+		})},
+		{"puts the whole row, and with it wipes what it does not know", "unknown-attributes-kept", by(func(h *storeHarness, s *hooks) {
+			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+				row, err := s.Store.Update(ctx, seen, same, set)
+				if err == nil {
+					h.mu.Lock()
+					delete(h.attributes, seen.Key)
+					h.mu.Unlock()
+				}
+				return row, err
+			}
+		})},
+		{"forgets the next owner", "set-next", updating(func(_, _ *core.Lease, _ *core.Same, set *core.Set) { set.Next = nil })},
+		{"lets ready fall when the owner changes", "set-ready", after(func(_, row *core.Lease, set *core.Set) {
+			if set.Owner != nil && !set.Ready {
+				row.Ready = false
+			}
+		})},
+		{"replaces the children instead of adding to them", "set-children", after(func(_, row *core.Lease, set *core.Set) {
+			if len(set.Children) > 0 {
+				row.Children = set.Children
+			}
+		})},
+		{"counts changes of owner from one each time", "set-switches", after(func(_, row *core.Lease, set *core.Set) {
+			if set.Switches == core.SwitchAdd {
+				row.Switches = 1
+			}
+		})},
+		{"keeps the start instant beside another checkpoint", "start-bound", after(func(before, row *core.Lease, set *core.Set) {
+			if set.StartAt == nil {
+				row.StartAt = before.StartAt
+			}
+		})},
+		{"keeps what was pending beside another checkpoint", "pending-bound", after(func(before, row *core.Lease, set *core.Set) {
+			if set.Pending == nil {
+				row.Pending = before.Pending
+			}
+		})},
+		{"shows a run beside another owner", "run-bound", by(func(_ *storeHarness, s *hooks) {
+			var mu sync.Mutex
+			last := map[core.LeaseKey]string{}
+			show := func(l core.Lease, err error) (core.Lease, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if l.Run == "" {
+					l.Run = last[l.Key]
+				}
+				last[l.Key] = l.Run
+				return l, err
+			}
+			s.get = func(ctx context.Context, key core.LeaseKey) (core.Lease, error) { return show(s.Store.Get(ctx, key)) }
+			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+				_, _ = show(seen, nil)
+				return show(s.Store.Update(ctx, seen, same, set))
+			}
+		})},
+		{"gives the row as it was read with a conflict", "conflict-carries-row", by(func(_ *storeHarness, s *hooks) {
+			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+				row, err := s.Store.Update(ctx, seen, same, set)
+				if conflict, ok := errors.AsType[*core.ConflictError](err); ok {
+					conflict.Row = &seen
+				}
+				return row, err
+			}
+		})},
+		{"loses the type of a conflict in wrapping", "conflict-carries-row", by(func(_ *storeHarness, s *hooks) {
+			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+				row, err := s.Store.Update(ctx, seen, same, set)
+				if errors.Is(err, core.ErrConflict) {
+					err = fmt.Errorf("update: %w: %v", core.ErrConflict, err)
+				}
+				return row, err
+			}
+		})},
+		{"deletes without a condition", "delete-refused", by(func(_ *storeHarness, s *hooks) {
+			s.remove = func(ctx context.Context, seen core.Lease, _ core.Same) error { return s.Store.Delete(ctx, seen, 0) }
+		})},
+		{"calls it an error to delete what is not there", "delete-of-nothing", by(func(_ *storeHarness, s *hooks) {
+			s.remove = func(ctx context.Context, seen core.Lease, same core.Same) error {
+				if _, err := s.Store.Get(ctx, seen.Key); err != nil {
+					return err
+				}
+				return s.Store.Delete(ctx, seen, same)
+			}
+		})},
+		{"creates over a row that exists", "create-once", by(func(_ *storeHarness, s *hooks) {
+			s.create = func(ctx context.Context, l core.Lease) (core.Lease, error) {
+				row, err := s.Store.Create(ctx, l)
+				if errors.Is(err, core.ErrExists) {
+					return s.Store.Update(ctx, l, 0, core.Set{Owner: &l.Owner})
+				}
+				return row, err
+			}
+		})},
+		{"changes a row that it says exists", "create-changes-nothing", by(func(_ *storeHarness, s *hooks) {
+			s.create = func(ctx context.Context, l core.Lease) (core.Lease, error) {
+				row, err := s.Store.Create(ctx, l)
+				if errors.Is(err, core.ErrExists) {
+					_, _ = s.Store.Update(ctx, l, 0, core.Set{Owner: &l.Owner})
+				}
+				return row, err
+			}
+		})},
+		{"gives an empty lease for a row that is not there", "get-of-nothing", by(func(_ *storeHarness, s *hooks) {
+			s.get = func(ctx context.Context, key core.LeaseKey) (core.Lease, error) {
+				l, err := s.Store.Get(ctx, key)
+				if errors.Is(err, core.ErrNotFound) {
+					return core.Lease{Key: key}, nil
+				}
+				return l, err
+			}
+		})},
+		{"serves a reading from its cache as fresh", "get-fresh", by(func(_ *storeHarness, s *hooks) {
+			var cache sync.Map
+			s.get = func(ctx context.Context, key core.LeaseKey) (core.Lease, error) {
+				if l, ok := cache.Load(key); ok {
+					return l.(core.Lease), nil
+				}
+				l, err := s.Store.Get(ctx, key)
+				if err == nil {
+					cache.Store(key, l)
+				}
+				return l, err
+			}
+		})},
+		{"lists the table as it was at the listing before", "list-fresh", func() func(*storeHarness, *memory.Store) core.LeaseStore {
+			var mu sync.Mutex
+			former := map[*memory.Store][]core.Lease{}
+			return func(h *storeHarness, m *memory.Store) core.LeaseStore {
+				return listing(func(rows []core.Lease, err error) ([]core.Lease, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					was := former[m]
+					former[m] = rows
+					return was, err
+				})(h, m)
+			}
+		}()},
+		{"lists the first page only", "list-complete", listing(func(rows []core.Lease, err error) ([]core.Lease, error) { return rows[:min(len(rows), page)], err })},
+		{"lists the first row of a page again", "list-complete", listing(func(rows []core.Lease, err error) ([]core.Lease, error) {
+			if len(rows) > page {
+				rows = append(rows, rows[page])
+			}
+			return rows, err
+		})},
+		{"ends a listing early without an error", "list-or-error", listing(func(rows []core.Lease, _ error) ([]core.Lease, error) { return rows, nil })},
+		{"lists all streams whichever are asked for", "list-by-stream", by(func(_ *storeHarness, s *hooks) {
+			s.list = func(ctx context.Context, _ ...core.StreamID) iter.Seq2[core.Lease, error] { return s.Store.List(ctx) }
+		})},
+		{"skips rows that it cannot read", "unreadable-rows", by(func(_ *storeHarness, s *hooks) {
+			s.list = func(ctx context.Context, streams ...core.StreamID) iter.Seq2[core.Lease, error] {
+				return func(yield func(core.Lease, error) bool) {
+					for l, err := range s.Store.List(ctx, streams...) {
+						if _, bad := errors.AsType[*core.RowError](err); !bad && !yield(l, err) {
+							return
+						}
+					}
+				}
+			}
+		})},
+		{"loses the kind of an error in wrapping", "error-throttled", by(func(_ *storeHarness, s *hooks) {
+			s.get = func(ctx context.Context, key core.LeaseKey) (core.Lease, error) {
+				l, err := s.Store.Get(ctx, key)
+				if err != nil && !errors.Is(err, core.ErrNotFound) {
+					err = fmt.Errorf("get: %v", err)
+				}
+				return l, err
+			}
+		})},
+		{"writes although its context has ended", "cancelled-before", by(func(_ *storeHarness, s *hooks) {
+			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+				return s.Store.Update(context.WithoutCancel(ctx), seen, same, set)
+			}
+		})},
+		{"waits on although its context has ended", "cancelled-during", by(func(_ *storeHarness, s *hooks) {
+			s.get = func(ctx context.Context, key core.LeaseKey) (core.Lease, error) {
+				return s.Store.Get(context.WithoutCancel(ctx), key)
+			}
+		})},
+		{"keeps 32 bits of the place inside a token", "values-kept", by(func(_ *storeHarness, s *hooks) {
+			s.create = func(ctx context.Context, l core.Lease) (core.Lease, error) {
+				l.Checkpoint.Sub = uint64(uint32(l.Checkpoint.Sub))
+				return s.Store.Create(ctx, l)
+			}
+		})},
+		{"keeps 255 bytes of a token", "values-updated", updating(func(_, _ *core.Lease, _ *core.Same, set *core.Set) {
+			if p := set.Checkpoint; p != nil && len(p.Token) > 255 {
+				set.Checkpoint = &core.Position{Token: p.Token[:255], Sub: p.Sub}
+			}
+		})},
+		{"shares its memory with the caller", "values-are-own", by(func(h *storeHarness, s *hooks) {
+			var cache sync.Map
+			s.create = func(ctx context.Context, l core.Lease) (core.Lease, error) {
+				got, err := s.Store.Create(ctx, l)
+				if err == nil {
+					cache.Store(l.Key, got)
+				}
+				return got, err
+			}
+			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+				cache.Delete(seen.Key)
+				return s.Store.Update(ctx, seen, same, set)
+			}
+			s.list = func(ctx context.Context, streams ...core.StreamID) iter.Seq2[core.Lease, error] {
+				return func(yield func(core.Lease, error) bool) {
+					for l, err := range s.Store.List(ctx, streams...) {
+						if own, ok := cache.Load(l.Key); ok {
+							l.Pending = own.(core.Lease).Pending
+						}
+						if !yield(l, err) {
+							return
+						}
+					}
+				}
+			}
+			s.get = func(ctx context.Context, key core.LeaseKey) (core.Lease, error) {
+				l, err := s.Store.Get(ctx, key)
+				if own, ok := cache.LoadOrStore(key, l); ok && err == nil {
+					l.Pending = own.(core.Lease).Pending
+				}
+				return l, err
+			}
+		})},
+		{"empties the table when it is prepared", "prepare-again", by(func(h *storeHarness, s *hooks) {
+			s.prepare = func(ctx context.Context) error {
+				for _, l := range h.table.Rows() {
+					if err := s.Store.Delete(ctx, l, 0); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+		})},
+		{"fails where another prepares at the same time", "prepare-at-once", func() func(*storeHarness, *memory.Store) core.LeaseStore {
+			var busy sync.Map
+			return by(func(h *storeHarness, s *hooks) {
+				s.prepare = func(context.Context) error {
+					if _, there := busy.LoadOrStore(h, true); there {
+						return fmt.Errorf("table is being made: %w", core.ErrConflict)
+					}
+					defer busy.Delete(h)
+					time.Sleep(10 * time.Millisecond)
+					return nil
+				}
+			})
+		}()},
+		{"announces each time with the same beat", "presence-beat-differs", by(func(_ *storeHarness, s *hooks) {
+			s.announce = func(ctx context.Context, w core.WorkerInfo) error {
+				w.Beat = "here"
+				return s.Store.Announce(ctx, w)
+			}
+		})},
+		{"announces only who was not there before", "presence-announced", by(func(_ *storeHarness, s *hooks) {
+			s.look = func(ctx context.Context, streams ...core.StreamID) (core.Sight, error) {
+				sight, err := s.Store.Look(ctx, streams...)
+				sight.Workers = sight.Workers[:min(1, len(sight.Workers))]
+				return sight, err
+			}
+		})},
+		{"withdraws nobody", "presence-withdrawn", by(func(_ *storeHarness, s *hooks) {
+			s.withdraw = func(context.Context, core.WorkerID) error { return nil }
+		})},
+		{"looks at the first page only", "presence-look", by(func(_ *storeHarness, s *hooks) {
+			s.look = func(ctx context.Context, streams ...core.StreamID) (core.Sight, error) {
+				sight, err := s.Store.Look(ctx, streams...)
+				sight.Leases = sight.Leases[:min(page, len(sight.Leases))]
+				return sight, err
+			}
+		})},
+		{"leaves a goroutine behind with each listing", "no-goroutine-left", by(func(_ *storeHarness, s *hooks) {
+			s.list = func(ctx context.Context, streams ...core.StreamID) iter.Seq2[core.Lease, error] {
+				go func() { time.Sleep(3 * time.Second) }() // longer than the suite waits
+				return s.Store.List(ctx, streams...)
+			}
+		})},
+	}
+}
+
+// pause lets others come between.
+func pause() { time.Sleep(100 * time.Microsecond) }
