@@ -68,18 +68,17 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 	if err := w.list(ctx, st, &in); err != nil {
 		return w.keepFailed(ctx, st, err)
 	}
-	if !lister {
+	wait, err := w.settleStart(ctx, st, &in)
+	switch {
+	case err != nil:
+		return w.keepFailed(ctx, st, err)
+	case wait > 0:
+		return wait
+	case !lister:
 		w.look()
 		return w.cfg.ListEvery
 	}
 	st.nextList = now.Add(w.cfg.ListEvery)
-	wait, err := w.settleStart(ctx, st, &in)
-	if wait > 0 || err != nil {
-		if err != nil {
-			return w.keepFailed(ctx, st, err)
-		}
-		return wait
-	}
 	graph := lineage.New(in)
 	again := w.createOwed(ctx, st, &in, graph, bootstrap)
 	if audit {
@@ -153,15 +152,17 @@ func (w *Worker) settleStart(ctx context.Context, st *stream, in *lineage.Input)
 	}
 	w.setWaiting("")
 	in.Start = start
-	if !lineage.New(*in).NeedsStart() {
-		return 0, nil
+	if lineage.New(*in).NeedsStart() {
+		var open []core.Shard
+		err = safely("list shards", func() (err error) { open, err = st.source.Shards(ctx, start); return err })
+		if err != nil {
+			return 0, err
+		}
+		in.OpenAtStart = lineage.IDs(open)
 	}
-	var open []core.Shard
-	err = safely("list shards", func() (err error) { open, err = st.source.Shards(ctx, start); return err })
-	if err != nil {
-		return 0, err
-	}
-	in.OpenAtStart = lineage.IDs(open)
+	w.mu.Lock()
+	st.begins, st.openThen = in.Start, in.OpenAtStart
+	w.mu.Unlock()
 	return 0, nil
 }
 
@@ -241,7 +242,7 @@ func (w *Worker) create(ctx context.Context, st *stream, leases []core.Lease) er
 	errs := make([]error, len(leases))
 	for i, l := range leases {
 		g.do(func() {
-			if !holds && l.Checkpoint.IsStart() && st.fixer != nil {
+			if !holds && (l.Checkpoint.Anchor == core.Latest || l.Checkpoint.Anchor == core.AtTime) && st.fixer != nil {
 				at, err := st.fixer.Resolve(ctx, core.Shard{ID: l.Key.Shard, Parents: l.Parents, Range: l.Range}, l.From())
 				if err != nil {
 					errs[i] = &core.Error{Op: "resolve start", Stream: l.Key.Stream, Shard: l.Key.Shard, Err: err}
