@@ -1,0 +1,25 @@
+package broken
+
+import (
+	"testing"
+
+	"github.com/shardwarden/shardwarden/conformance"
+)
+
+func TestSoundSource(t *testing.T) {
+	t.Parallel()
+	conformance.TestSource(t, SoundSource.Make, conformance.FakeTime())
+	if report, err := conformance.CheckSource(t.Context(), SoundSource.Make); err != nil {
+		t.Errorf("%v\n%s", err, report)
+	}
+}
+
+func TestSources(t *testing.T) {
+	for _, b := range Sources() {
+		t.Run(b.Name, func(t *testing.T) {
+			t.Parallel()
+			report, err := conformance.CheckSource(t.Context(), b.Make, opts(b.Rule)...)
+			found(t, report, err, b.Rule)
+		})
+	}
+}
