@@ -43,7 +43,8 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 	lister := w.listerLocked()
 	alone := len(w.present) <= 1
 	in := w.lineageLocked(st)
-	wanted := !st.wanted.IsZero() && st.wanted.After(st.listedAt)
+	wanted := st.wanted
+	st.wanted = false
 	shardEnded := st.ended
 	st.ended = false
 	looks := w.table.looks
@@ -114,7 +115,6 @@ func (w *Worker) keepFailed(ctx context.Context, st *stream, err error) time.Dur
 // list makes a complete listing of the stream, which must be the one that the worker began with: under the same name there may be another by now,
 // with shards of the same ids, and it must not inherit leases.
 func (w *Worker) list(ctx context.Context, st *stream, in *lineage.Input) error {
-	began := time.Now()
 	var info core.StreamInfo
 	if err := safely("describe stream", func() (err error) { info, err = st.source.Describe(ctx); return err }); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (w *Worker) list(ctx context.Context, st *stream, in *lineage.Input) error 
 		return err
 	}
 	w.mu.Lock()
-	st.listing, st.listedAt, w.listErr = shards, began, nil
+	st.listing, w.listErr = shards, nil
 	w.mu.Unlock()
 	in.Shards, in.Listed = shards, true
 	return nil
@@ -162,6 +162,7 @@ func (w *Worker) settleStart(ctx context.Context, st *stream, in *lineage.Input)
 	}
 	w.mu.Lock()
 	st.begins, st.openThen = in.Start, in.OpenAtStart
+	st.fresh = true
 	w.mu.Unlock()
 	return 0, nil
 }

@@ -227,7 +227,7 @@ func (w *Worker) decideHeldLocked(t *todo, now time.Time) {
 				t.ready = append(t.ready, h)
 			} else {
 				h.set(Waiting, why, nil)
-				w.wantListingLocked(h.st, h.key.Shard, now, t)
+				w.wantListingLocked(h.st, h.key.Shard, t)
 			}
 			continue
 		}
@@ -251,13 +251,12 @@ func (w *Worker) decideHeldLocked(t *todo, now time.Time) {
 }
 
 // wantListingLocked asks for a listing when a shard waits for parents that have no lease: only a complete listing tells whether they are gone.
-func (w *Worker) wantListingLocked(st *stream, shard core.ShardID, now time.Time, t *todo) {
+func (w *Worker) wantListingLocked(st *stream, shard core.ShardID, t *todo) {
 	for _, p := range w.graphLocked(st).Waits(shard) {
 		if p.Why == lineage.Unlisted {
-			if st.wanted.IsZero() {
-				st.wanted = now
+			if now := w.table.at; now.Sub(st.wantedAt) >= w.cfg.LeaseDuration || st.wantedAt.IsZero() {
+				st.wanted, st.wantedAt, t.keep = true, now, true
 			}
-			t.keep = true
 			return
 		}
 	}
@@ -269,9 +268,10 @@ func (w *Worker) graphLocked(st *stream) *lineage.Graph {
 		return g
 	}
 	in := w.lineageLocked(st)
-	if !st.wanted.IsZero() && st.listedAt.After(st.wanted) {
+	if st.fresh {
 		in.Shards, in.Listed = st.listing, true
-		st.wanted = time.Time{}
+		in.Start, in.OpenAtStart = st.begins, st.openThen
+		st.fresh = false // the next look's leases may be younger than this listing
 	}
 	g := lineage.New(in)
 	w.graphs[st.id] = g
@@ -327,7 +327,7 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 			st := w.streams[l.Key.Stream]
 			if !l.Ready {
 				if ok, _ := w.graphLocked(st).MayStart(l.Key.Shard); !ok {
-					w.wantListingLocked(st, l.Key.Shard, now, t)
+					w.wantListingLocked(st, l.Key.Shard, t)
 					continue
 				}
 			}
@@ -341,6 +341,10 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 			b.Waited = int(now.Sub(r.freeSince) / (w.cfg.LookEvery * 4 / 5)) // looks come at least that often; a poke is no look
 		} else {
 			r.freeSince = time.Time{}
+			if !l.Ready && len(l.Parents) > 0 {
+				ok, _ := w.graphLocked(w.streams[l.Key.Stream]).MayStart(l.Key.Shard)
+				b.Blocked = !ok // held by whoever it was given to, and no load until it begins
+			}
 			b.Movable = r.cool(now, 3*w.cfg.LeaseDuration) && l.Next == core.Nobody
 		}
 		if !r.gaveUpOn.IsZero() && now.Sub(r.gaveUpOn) < 2*w.cfg.StallAfter && len(present) > 1 {
@@ -355,7 +359,7 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 		sum.WriteByte(0)
 		sum.WriteString(string(l.Next))
 		var state [8]byte
-		binary.LittleEndian.PutUint32(state[:], uint32(b.Waited)<<2|bit(b.Free)<<1|bit(b.Movable))
+		binary.LittleEndian.PutUint32(state[:], uint32(b.Waited)<<3|bit(b.Blocked)<<2|bit(b.Free)<<1|bit(b.Movable))
 		sum.Write(state[:])
 	}
 	if s := sum.Sum64(); s != w.planned {

@@ -630,3 +630,37 @@ func TestTakeUnderWayAtAStop(t *testing.T) {
 		}
 	})
 }
+
+// The table that a Java fleet left after it had begun at a time: rows without our flag beneath parents that are listed, closed before that time, and have no
+// leases. They are where it began, and are read.
+func TestForeignRowsAtATime(t *testing.T) {
+	var began time.Time
+	bubble(t, 1, func(c *worker.Config) {
+		all, _ := c.Streams.Streams(context.Background())
+		c.Streams = worker.One(all[0].Source, core.From(began))
+	}, func(t *testing.T, f *fleet) {
+		parent := f.open()[0]
+		f.stream.Put("old", nil)
+		if _, _, err := f.stream.Split(parent); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		began = time.Now()
+		for _, s := range f.open() {
+			_, err := f.table.Create(t.Context(), core.Lease{
+				Key: core.LeaseKey{Stream: id(t, f), Shard: s}, Owner: "java-1", Counter: 3, Parents: []core.ShardID{parent},
+				Checkpoint: core.Position{Anchor: core.AtTime}, StartAt: began,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		f.put(20, 5)
+		f.start("a")
+		f.await("read", time.Minute, f.allDelivered)
+		if _, ok := f.shard(parent); ok {
+			t.Error("a lease was made for a parent that ended before the start")
+		}
+	})
+}

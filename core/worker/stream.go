@@ -30,10 +30,13 @@ type stream struct {
 	missing  map[core.ShardID]bool
 
 	// Guarded by Worker.mu.
-	listing  []core.Shard // the last complete one
-	listedAt time.Time    // when it began
-	wanted   time.Time    // since when a listing is wanted to see whether parents without leases are gone; zero: it isn't
-	ended    bool         // a shard ended here since the last pass of the keeper
+	listing  []core.Shard   // the last complete one
+	begins   core.Position  // the start, with its instant, that openThen was listed for
+	openThen []core.ShardID // the shards open at the start; nil: not asked
+	wanted   bool           // a listing is wanted, to see whether parents without leases are gone
+	wantedAt time.Time      // when it last was: at most once a lease duration
+	fresh    bool           // listing is younger than the leases of the last look
+	ended    bool           // a shard ended here since the last pass of the keeper
 }
 
 func newStream(s core.Stream, info core.StreamInfo) *stream {
