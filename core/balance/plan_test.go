@@ -20,7 +20,11 @@ func look(s string) Input {
 		who, bound, _ := strings.Cut(who, "/")
 		if who != "-" && who != "stopping" {
 			w := Worker{ID: core.WorkerID(who)}
-			fmt.Sscan(bound, &w.Cap)
+			if bound != "" {
+				if _, err := fmt.Sscan(bound, &w.Cap); err != nil {
+					panic(fmt.Sprintf("bound %q in %q: %v", bound, s, err))
+				}
+			}
 			in.Workers = append(in.Workers, w)
 		}
 		for f := range strings.FieldsSeq(leases) {

@@ -14,7 +14,9 @@ import (
 // keys reads "0-7f": the highest byte of the first and the last key.
 func keys(s string) *core.HashRange {
 	r := &core.HashRange{End: maxKey}
-	fmt.Sscanf(s, "%x-%x", &r.Start[0], &r.End[0])
+	if _, err := fmt.Sscanf(s, "%x-%x", &r.Start[0], &r.End[0]); err != nil {
+		panic(fmt.Sprintf("keys %q: %v", s, err))
+	}
 	return r
 }
 

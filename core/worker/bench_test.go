@@ -3,9 +3,7 @@ package worker_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime"
-	"runtime/pprof"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -116,12 +114,6 @@ func BenchmarkIdle(b *testing.B) {
 	runtime.ReadMemStats(&after)
 	b.ReportMetric(float64(after.Sys-before.Sys)/1e6, "MB-sys")
 	b.ReportMetric(float64(after.HeapInuse+after.StackInuse-before.HeapInuse-before.StackInuse)/1e6, "MB-inuse")
-	if os.Getenv("HEAPPROF") != "" {
-		b.Logf("heap %.1f stack %.1f sys %.1f before: heap %.1f", float64(after.HeapInuse)/1e6, float64(after.StackInuse)/1e6, float64(after.Sys)/1e6, float64(before.HeapInuse)/1e6)
-		f, _ := os.Create(os.Getenv("HEAPPROF"))
-		pprof.WriteHeapProfile(f)
-		f.Close()
-	}
 	stop()
 	if err := <-ran; err != nil {
 		b.Fatal(err)

@@ -106,6 +106,20 @@ func (f *fleet) put(n, keys int) {
 	}
 }
 
+func (f *fleet) split(s core.ShardID) {
+	f.t.Helper()
+	if _, _, err := f.stream.Split(s); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fleet) merge(a, b core.ShardID) {
+	f.t.Helper()
+	if _, err := f.stream.Merge(a, b); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // stopAll stops every worker and waits.
 func (f *fleet) stopAll() {
 	for _, m := range f.members {
@@ -182,7 +196,9 @@ func (f *fleet) check() {
 	top := map[string]int{}
 	for _, d := range f.delivered {
 		var n int
-		fmt.Sscan(d.val, &n)
+		if _, err := fmt.Sscan(d.val, &n); err != nil {
+			f.t.Fatal(err)
+		}
 		if n > top[d.key]+1 {
 			f.t.Errorf("key %s: record %d delivered before %d", d.key, n, top[d.key]+1)
 		}
@@ -317,11 +333,11 @@ func TestFleetReshards(t *testing.T) {
 			return out
 		}
 		open := ids()
-		f.stream.Split(open[0])
+		f.split(open[0])
 		f.put(100, 10)
 		f.await("delivered", time.Minute, func() bool { return f.distinct() == f.total() })
 		open = ids()
-		f.stream.Merge(open[1], open[2])
+		f.merge(open[1], open[2])
 		f.put(100, 10)
 		f.await("delivered", time.Minute, func() bool { return f.distinct() == f.total() })
 		f.stopAll()

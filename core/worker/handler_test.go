@@ -100,8 +100,7 @@ func TestHandlerPanicIsAnErrorOfItsShard(t *testing.T) {
 	var once atomic.Bool
 	bubble(t, 2, onKey("k1", func(context.Context, *core.Batch) error {
 		if once.CompareAndSwap(false, true) {
-			var m map[string]int
-			m["x"] = 1
+			panic("on purpose")
 		}
 		return nil
 	}), func(t *testing.T, f *fleet) {
@@ -432,7 +431,7 @@ func TestPulledForm(t *testing.T) {
 		f.start("a")
 		f.await("delivered", time.Minute, f.allDelivered)
 		open := f.open()
-		f.stream.Split(open[0])
+		f.split(open[0])
 		f.put(100, 10)
 		f.await("delivered", time.Minute, f.allDelivered)
 		f.await("parent ended", time.Minute, func() bool { l, _ := f.shard(open[0]); return l.Ended() })
@@ -459,7 +458,7 @@ func TestEndInManualModeWaitsForTheUser(t *testing.T) {
 		f.put(10, 2)
 		f.await("delivered", time.Minute, f.allDelivered)
 		parent := f.open()[0]
-		f.stream.Split(parent)
+		f.split(parent)
 		f.await("ending", time.Minute, func() bool { return f.state(a, parent).State == worker.Ending })
 		time.Sleep(time.Minute)
 		if l, _ := f.shard(parent); l.Ended() {

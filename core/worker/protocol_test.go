@@ -254,7 +254,7 @@ func TestLatestIsOneInstant(t *testing.T) {
 		f.await("leases", time.Minute, func() bool { return f.owners()["a"] == 2 })
 		parent := f.open()[0]
 		f.stream.Put("early", []byte("1"))
-		f.stream.Split(parent)
+		f.split(parent)
 		f.stream.Put("early", []byte("2"))
 		time.Sleep(time.Minute)
 		a.stop()
@@ -278,7 +278,7 @@ func TestLatestAfterASplit(t *testing.T) {
 		c.Streams = worker.One(all[0].Source, core.FromLatest)
 	}, func(t *testing.T, f *fleet) {
 		f.stream.Put("old", nil)
-		f.stream.Split(f.open()[0])
+		f.split(f.open()[0])
 		time.Sleep(time.Second)
 		f.start("a")
 		f.await("held", time.Minute, func() bool { return f.owners()["a"] == 2 })
@@ -416,7 +416,7 @@ func TestCleanUp(t *testing.T) {
 			f.start("a")
 			f.put(20, 5)
 			parent := f.open()[0]
-			f.stream.Split(parent)
+			f.split(parent)
 			f.await("ended", time.Minute, func() bool { l, ok := f.shard(parent); return ok && l.Ended() })
 			time.Sleep(4 * time.Minute)
 			if _, ok := f.shard(parent); !ok {

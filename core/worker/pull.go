@@ -27,7 +27,7 @@ func (c *consumer) pull() error {
 		err := c.h.w.cfg.Shard(c.ctx, p)
 		p.rest()
 		if c.ending() != nil {
-			return nil // persist sees why
+			return nil //nolint:nilerr // persist sees why it ends; that is what counts
 		}
 		switch {
 		case err == nil && p.err != nil:

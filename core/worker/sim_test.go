@@ -98,12 +98,12 @@ func simulate(t *testing.T, seed uint64) {
 			}))
 		case 6:
 			if open := f.open(); len(open) < 20 {
-				f.stream.Split(open[r.IntN(len(open))])
+				f.split(open[r.IntN(len(open))])
 			}
 		case 7:
 			if open := f.openAdjacent(); len(open) > 1 {
 				i := r.IntN(len(open) - 1)
-				f.stream.Merge(open[i], open[i+1])
+				f.merge(open[i], open[i+1])
 			}
 		case 8:
 			if len(alive) < 6 {

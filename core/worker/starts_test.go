@@ -17,7 +17,7 @@ func TestTableWithoutStartsHasChildren(t *testing.T) {
 		f.start("a")
 		f.put(20, 5)
 		f.await("delivered", time.Minute, f.allDelivered)
-		f.stream.Split(f.open()[0])
+		f.split(f.open()[0])
 		f.put(20, 5)
 		f.await("delivered after the split", time.Minute, f.allDelivered)
 		f.stopAll()

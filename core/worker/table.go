@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -206,16 +205,4 @@ func (t *table) alarm(now time.Time, l limits, mine func(core.LeaseKey) bool) ti
 		}
 	}
 	return first
-}
-
-// sorted are the rows by key.
-func (t *table) sorted() []*sighting {
-	out := make([]*sighting, 0, len(t.rows))
-	for _, r := range t.rows {
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b *sighting) int {
-		return cmp.Or(cmp.Compare(a.lease.Key.Stream, b.lease.Key.Stream), cmp.Compare(a.lease.Key.Shard, b.lease.Key.Shard))
-	})
-	return out
 }

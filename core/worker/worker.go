@@ -216,7 +216,9 @@ func (w *Worker) run(ctx context.Context) error {
 		}
 	case <-w.stop:
 		cancel()
-		<-started
+		if err := <-started; err != nil && ctx.Err() == nil {
+			w.log.Debug("stopped before it began", "error", err)
+		}
 		return nil
 	}
 	lookCtx, stopLooking := context.WithCancel(w.base)
@@ -535,7 +537,7 @@ func (w *Worker) emit(e Event) {
 	add("records", e.Records, e.Records != 0)
 	add("text", e.Text, e.Text != "")
 	add("error", e.Err, e.Err != nil)
-	w.log.Log(context.Background(), level, string(e.Kind), args...) //nolint:forbidigo // as above
+	w.log.Log(context.Background(), level, string(e.Kind), args...) //nolint:forbidigo,sloglint // as above; the kinds are constants
 }
 
 // storeError tells of a call to the store that failed and will be tried again.
