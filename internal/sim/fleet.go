@@ -62,13 +62,17 @@ type Member struct {
 	stop    context.CancelFunc
 	stopped bool
 	zombie  bool
+
+	mu     sync.Mutex
+	ills   int       // faults of its table and its doors
+	healed time.Time // when the last of them ended
 }
 
 // NewFleet makes a fleet without workers.
 func NewFleet(stream *source.Stream, table *store.Store) *Fleet {
 	f := &Fleet{Stream: stream, Table: table, Form: Process, calls: map[store.Op]int{}, perKey: map[string]int{}, started: time.Now()}
 	f.Judge = newJudge()
-	f.shards()
+	f.Open()
 	table.OnWrite(f.Judge.write)
 	return f
 }
@@ -141,11 +145,35 @@ func (m *Member) Leave() {
 // Die makes a zombie: its table is cut off for good, and everything else of it goes on.
 func (m *Member) Die() {
 	m.stopped, m.zombie = true, true
-	m.Store.Break(store.Fault{Hang: true})
+	m.Break(store.Fault{Hang: true})
 }
 
 // Pause stops a worker at its doors. resume may be called more than once.
-func (m *Member) Pause() (resume func()) { return m.gate.close() }
+func (m *Member) Pause() (resume func()) { return m.ill(m.gate.close()) }
+
+// Break makes calls to the table go wrong until heal is called.
+func (m *Member) Break(f store.Fault) (heal func()) { return m.ill(m.Store.Break(f)) }
+
+// ill remembers that the worker's calls are hindered until the cure.
+func (m *Member) ill(cure func()) func() {
+	m.mu.Lock()
+	m.ills++
+	m.mu.Unlock()
+	return sync.OnceFunc(func() {
+		cure()
+		m.mu.Lock()
+		m.ills--
+		m.healed = time.Now()
+		m.mu.Unlock()
+	})
+}
+
+// well: nothing has hindered the worker's calls for a lease duration. Late writes of before may still come.
+func (m *Member) well(now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ills == 0 && now.Sub(m.healed) > m.lease+longestDelay
+}
 
 // Alive are the members that shall serve: neither stopped nor dead.
 func (f *Fleet) Alive() []*Member {
@@ -232,19 +260,27 @@ func (f *Fleet) PutTo(shard core.ShardID) error {
 	return nil
 }
 
-// shards tells the judge what shards there are.
-func (f *Fleet) shards() []core.Shard {
-	all, err := f.Stream.Shards(context.Background(), core.Position{})
-	if err != nil {
-		panic(err) // the fleet's own handle has no faults
+// shards tells the judge what shards there are, after reshard has been done: under its lock, so that nobody acts on it before.
+func (f *Fleet) shards(reshard func() error) ([]core.Shard, error) {
+	f.Judge.mu.Lock()
+	defer f.Judge.mu.Unlock()
+	if err := reshard(); err != nil {
+		return nil, err
 	}
-	f.Judge.shards(all)
-	return all
+	all, err := f.Stream.Shards(context.Background(), core.Position{})
+	if err == nil {
+		f.Judge.shards(all)
+	}
+	return all, err
 }
 
 // Open are the shards that take records, by hash range.
 func (f *Fleet) Open() []core.ShardID {
-	shards := slices.DeleteFunc(f.shards(), func(s core.Shard) bool { return s.Closed })
+	all, err := f.shards(func() error { return nil })
+	if err != nil {
+		panic(err) // the fleet's own handle has no faults
+	}
+	shards := slices.DeleteFunc(all, func(s core.Shard) bool { return s.Closed })
 	slices.SortFunc(shards, func(a, b core.Shard) int { return slices.Compare(a.Range.Start[:], b.Range.Start[:]) })
 	out := make([]core.ShardID, len(shards))
 	for i, s := range shards {
@@ -255,15 +291,13 @@ func (f *Fleet) Open() []core.ShardID {
 
 // Split splits a shard.
 func (f *Fleet) Split(id core.ShardID) error {
-	_, _, err := f.Stream.Split(id)
-	f.shards()
+	_, err := f.shards(func() error { _, _, err := f.Stream.Split(id); return err })
 	return err
 }
 
 // Merge merges two neighbours.
 func (f *Fleet) Merge(a, b core.ShardID) error {
-	_, err := f.Stream.Merge(a, b)
-	f.shards()
+	_, err := f.shards(func() error { _, err := f.Stream.Merge(a, b); return err })
 	return err
 }
 

@@ -89,6 +89,7 @@ func (l link) Look(ctx context.Context, streams ...core.StreamID) (core.Sight, e
 // plain is a link without presence: the engine lists.
 type plain struct{ l link }
 
+func (p plain) HoldsStart() bool                  { return p.l.HoldsStart() }
 func (p plain) Prepare(ctx context.Context) error { return p.l.Prepare(ctx) }
 func (p plain) List(ctx context.Context, streams ...core.StreamID) iter.Seq2[core.Lease, error] {
 	p.l.m.gate.pass()

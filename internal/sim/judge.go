@@ -54,6 +54,7 @@ type record struct {
 	failed    bool // its last delivery ended in an error
 	acked     bool
 	ackedBy   uint64 // the fence of the last acknowledgement
+	ackedAt   time.Time
 }
 
 // shardLog is what the judge knows of a shard.
@@ -78,6 +79,7 @@ type shardLog struct {
 	base   int // records behind the checkpoint as that write left it begin here
 	begun  bool
 
+	fenced   time.Time // when an owner last stopped by its own clock
 	attempts map[*Member]attempt
 	right    map[*Member]time.Time // the START of a member's last write that went through
 	running  map[*call]bool
@@ -129,9 +131,17 @@ func (j *Judge) bad(id core.ShardID, format string, args ...any) {
 
 func (j *Judge) history(id core.ShardID) string {
 	var b strings.Builder
-	if s := j.byID[id]; s != nil && s.row != nil {
-		l := s.row
-		fmt.Fprintf(&b, "\n    row: owner=%q next=%q counter=%d checkpoint=%s ready=%v run=%q, written %v ago", l.Owner, l.Next, l.Counter, l.Checkpoint, l.Ready, l.Run, time.Since(s.wrote))
+	if s := j.byID[id]; s != nil {
+		fmt.Fprintf(&b, "\n    parents %v, children %v; closed %v; %d records, %d done", s.parents, s.children, s.closed, len(s.records), s.acked)
+		if s.row == nil {
+			fmt.Fprintf(&b, "\n    no lease (was there one: %v, deleted after END: %v)", s.existed, s.done)
+			for _, p := range s.parents {
+				fmt.Fprintf(&b, "\n   parent %s:%s", p, strings.ReplaceAll(j.history(p), "\n", "\n  "))
+			}
+		} else {
+			l := s.row
+			fmt.Fprintf(&b, "\n    row: owner=%q next=%q counter=%d checkpoint=%s ready=%v run=%q, written %v ago", l.Owner, l.Next, l.Counter, l.Checkpoint, l.Ready, l.Run, time.Since(s.wrote))
+		}
 	}
 	var about []*worker.Event
 	for i := range j.events {
@@ -182,6 +192,10 @@ func (j *Judge) event(e worker.Event) {
 	switch {
 	case e.Kind == worker.LeaseLost && e.Text != "":
 		j.stats.Fenced++
+		j.shard(e.Key.Shard).fenced = e.Time
+		if m := j.members[string(e.Worker)]; m != nil && !j.tainted && m.well(e.Time) {
+			j.bad(e.Key.Shard, "R1: %s does not renew in time, though nothing hinders its calls: %s", m.Name, e.Text)
+		}
 	case e.Kind == worker.LeaseLost:
 		j.stats.Losses++
 	}
@@ -209,10 +223,8 @@ func (j *Judge) shard(id core.ShardID) *shardLog {
 	return s
 }
 
-// shards takes in a true listing.
+// shards takes in a true listing. Called under mu.
 func (j *Judge) shards(all []core.Shard) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	for _, sh := range all {
 		_, known := j.byID[sh.ID]
 		s := j.shard(sh.ID)
@@ -354,6 +366,9 @@ func (j *Judge) deliver(s *shardLog, c *call, r *record, now time.Time) {
 	if r.at < s.base && !j.tainted {
 		j.bad(s.id, "D8: record %d of the shard is delivered under fence %d, though the checkpoint stood behind %d records when that began", r.at+1, c.fence, s.base)
 	}
+	if r.acked && r.ackedBy == c.fence && c.m.fleet.Form != Manual && !r.ackedAt.Equal(s.fenced) && !j.tainted {
+		j.bad(s.id, "D10: %s is given record %d of the shard again under fence %d, under which it had acknowledged it", c.m.Name, r.at+1, c.fence)
+	}
 	switch {
 	case !r.delivered:
 		r.delivered = true
@@ -383,7 +398,7 @@ func (j *Judge) leave(c *call, ok bool) {
 		if !ok {
 			continue
 		}
-		r.ackedBy = c.fence
+		r.ackedBy, r.ackedAt = c.fence, time.Now()
 		if !r.acked {
 			r.acked = true
 			j.acked++

@@ -137,6 +137,7 @@ func newScenario(set Settings) *scenario {
 		start = core.FromLatest
 		if pick(0.3) {
 			opts = append(opts, store.WithoutStarts())
+			say("a table that holds no starts")
 		}
 		say("begins at LATEST")
 	}
@@ -167,10 +168,18 @@ func newScenario(set Settings) *scenario {
 		say("read ahead %d bytes", shardWindow)
 	}
 	keep, bisect := pick(0.1), pick(0.3)
+	clean := time.Duration(0)
+	if pick(0.5) {
+		clean = time.Duration(10+r.IntN(60)) * time.Second
+		say("finished leases deleted after %v", clean)
+	}
 	s.Config = func(c *worker.Config) {
 		c.KeyConcurrency, c.CheckpointEvery, c.MaxShardsAtOnce, c.ReadAheadShard, c.KeepFinished = keys, every, once, shardWindow, keep
 		c.OnError.MaxBackoff, c.OnError.Bisect = 5*time.Second, bisect
 		c.HandlerStopTimeout = 20 * time.Second
+		if clean > 0 {
+			c.CleanupFinished, c.CleanupEvery, c.CleanupGone, c.ListEvery = clean, clean/2, clean, 20*time.Second
+		}
 	}
 	s.Do = s.handle
 	s.rng.n = rand.New(rand.NewPCG(set.Seed, 11)).IntN
@@ -242,6 +251,7 @@ func (s *scenario) run() {
 		s.calmDown()
 	}
 	s.heal()
+	time.Sleep(longestDelay + 15*time.Second) // a late announcement of a worker that left brings it back for a lease duration
 	s.Fleet.End()
 	s.atEnd()
 }
@@ -272,24 +282,18 @@ func (s *scenario) step() {
 }
 
 func (s *scenario) reshard() {
-	open := s.Open()
-	grow := len(open) < s.set.Shards*3/4 || len(open) < s.set.Shards*5/4+2 && s.r.IntN(2) == 0
-	for range 1 + s.r.IntN(3) {
-		switch {
-		case grow || len(open) < 2:
-			if s.Split(open[s.r.IntN(len(open))]) != nil {
+	near := s.r.IntN(1 << 20) // a few in the same neighbourhood make deep trees
+	for range 1 + s.r.IntN(4) {
+		open := s.Open()
+		i := near % max(1, len(open)-1)
+		if len(open) < s.set.Shards*3/4 || len(open) < 2 || len(open) < s.set.Shards*5/4+2 && s.r.IntN(2) == 0 {
+			if s.Split(open[i]) != nil {
 				return // a range of a single key
 			}
-		default:
-			i := s.r.IntN(len(open) - 1)
-			if err := s.Merge(open[i], open[i+1]); err != nil {
-				panic(err) // neighbours can be merged
-			}
+		} else if err := s.Merge(open[i], open[i+1]); err != nil {
+			panic(err) // neighbours can be merged
 		}
-		open = s.Open()
-		if s.r.IntN(2) == 0 {
-			return
-		}
+		near += s.r.IntN(2)
 	}
 }
 
@@ -327,6 +331,9 @@ func (s *scenario) length(least, most time.Duration) time.Duration {
 	return time.Duration(float64(least) * math.Pow(float64(most)/float64(least), s.r.Float64()))
 }
 
+// longestDelay is how late a write may come.
+const longestDelay = 20 * time.Second
+
 // trouble makes something go wrong for a while.
 func (s *scenario) trouble() {
 	alive := s.Alive()
@@ -338,9 +345,9 @@ func (s *scenario) trouble() {
 		}
 		return s.r.Float64()
 	}
-	table := func(f store.Fault) { f.Seed = s.r.Uint64(); s.after(d, m.Store.Break(f)) }
+	table := func(f store.Fault) { f.Seed = s.r.Uint64(); s.after(d, m.Break(f)) }
 	stream := func(f source.Fault) { f.Seed = s.r.Uint64(); s.after(d, m.Src.Break(f)) }
-	delay := s.length(10*time.Millisecond, 20*time.Second)
+	delay := s.length(10*time.Millisecond, longestDelay)
 	switch s.r.IntN(14) {
 	case 0: // cut
 		table(store.Fault{Hang: true})

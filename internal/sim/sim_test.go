@@ -16,6 +16,7 @@ var (
 	hours   = flag.Float64("hours", 0.4, "fake time")
 	seed    = flag.Uint64("seed", 0, "only this seed")
 	seeds   = flag.Int("seeds", 10, "how many seeds, from 1")
+	until   = flag.Bool("until", false, "one seed after the other, until one breaks a rule")
 	faults  = flag.String("faults", "heavy", "none, light or heavy")
 )
 
@@ -30,9 +31,11 @@ func TestSimulate(t *testing.T) {
 	default:
 		t.Fatalf("-faults is %q: must be none, light or heavy", *faults)
 	}
-	for n := first; n <= last; n++ {
+	for n := first; n <= last && !(*until && t.Failed()); n++ {
 		t.Run(fmt.Sprintf("seed=%d", n), func(t *testing.T) {
-			t.Parallel()
+			if !*until {
+				t.Parallel()
+			}
 			set := sim.Settings{Workers: *workers, Shards: *shards, Duration: time.Duration(*hours * float64(time.Hour)), Seed: n, Faults: sim.Faults(*faults)}
 			began := time.Now()
 			var report sim.Report
