@@ -40,19 +40,19 @@ func (c *checker) cleanup(f func()) {
 	c.mu.Unlock()
 }
 
+// clean calls all of them, also where one ends early.
 func (c *checker) clean() {
-	for {
-		c.mu.Lock()
-		n := len(c.cleanups)
-		if n == 0 {
-			c.mu.Unlock()
-			return
-		}
-		f := c.cleanups[n-1]
-		c.cleanups = c.cleanups[:n-1]
+	c.mu.Lock()
+	n := len(c.cleanups)
+	if n == 0 {
 		c.mu.Unlock()
-		f()
+		return
 	}
+	f := c.cleanups[n-1]
+	c.cleanups = c.cleanups[:n-1]
+	c.mu.Unlock()
+	defer c.clean()
+	f()
 }
 
 // errorf notes what is wrong; the rule goes on.
