@@ -15,8 +15,8 @@ import (
 )
 
 // from makes a wrapper out of what it changes.
-func from(change func(s *source)) func(*sourceHarness, *memory.Stream) core.StreamSource {
-	return func(h *sourceHarness, m *memory.Stream) core.StreamSource {
+func from(change func(s *source)) func(*sourceHarness, *memory.Stream) *source {
+	return func(h *sourceHarness, m *memory.Stream) *source {
 		s := &source{Stream: m, h: h}
 		change(s)
 		return s
@@ -24,7 +24,7 @@ func from(change func(s *source)) func(*sourceHarness, *memory.Stream) core.Stre
 }
 
 // shards changes a listing.
-func shards(change func(all []core.Shard) []core.Shard) func(*sourceHarness, *memory.Stream) core.StreamSource {
+func shards(change func(all []core.Shard) []core.Shard) func(*sourceHarness, *memory.Stream) *source {
 	return from(func(s *source) {
 		s.shards = func(ctx context.Context, open core.Position) ([]core.Shard, error) {
 			all, err := s.list(ctx, open)
@@ -34,7 +34,7 @@ func shards(change func(all []core.Shard) []core.Shard) func(*sourceHarness, *me
 }
 
 // opened changes where reading begins.
-func opened(change func(at core.Position) core.Position) func(*sourceHarness, *memory.Stream) core.StreamSource {
+func opened(change func(at core.Position) core.Position) func(*sourceHarness, *memory.Stream) *source {
 	return from(func(s *source) {
 		s.open = func(ctx context.Context, shard core.Shard, at core.Position) (core.ShardReader, error) {
 			return s.Stream.Open(ctx, shard, change(at))
@@ -59,7 +59,7 @@ func (r *readerHooks) Close() error {
 }
 
 // read replaces Next of each reader. next is the sound one.
-func read(make func(s *source, next func(context.Context) (*core.Page, error)) func(ctx context.Context) (*core.Page, error)) func(*sourceHarness, *memory.Stream) core.StreamSource {
+func read(make func(s *source, next func(context.Context) (*core.Page, error)) func(ctx context.Context) (*core.Page, error)) func(*sourceHarness, *memory.Stream) *source {
 	return from(func(s *source) {
 		s.open = func(ctx context.Context, shard core.Shard, at core.Position) (core.ShardReader, error) {
 			r, err := s.Stream.Open(ctx, shard, at)
@@ -72,7 +72,7 @@ func read(make func(s *source, next func(context.Context) (*core.Page, error)) f
 }
 
 // pages changes pages.
-func pages(change func(p *core.Page)) func(*sourceHarness, *memory.Stream) core.StreamSource {
+func pages(change func(p *core.Page)) func(*sourceHarness, *memory.Stream) *source {
 	return read(func(_ *source, next func(context.Context) (*core.Page, error)) func(context.Context) (*core.Page, error) {
 		return func(ctx context.Context) (*core.Page, error) {
 			p, err := next(ctx)
@@ -85,7 +85,7 @@ func pages(change func(p *core.Page)) func(*sourceHarness, *memory.Stream) core.
 }
 
 // onRenewal changes the first page with records after an iterator would have run out.
-func onRenewal(change func(last core.Record, p *core.Page)) func(*sourceHarness, *memory.Stream) core.StreamSource {
+func onRenewal(change func(last core.Record, p *core.Page)) func(*sourceHarness, *memory.Stream) *source {
 	return read(func(s *source, next func(context.Context) (*core.Page, error)) func(context.Context) (*core.Page, error) {
 		used := s.h.now()
 		expired := false
@@ -109,7 +109,7 @@ func onRenewal(change func(last core.Record, p *core.Page)) func(*sourceHarness,
 }
 
 // positions changes what stands behind record i.
-func positions(change func(p *core.Page, i int) core.Position) func(*sourceHarness, *memory.Stream) core.StreamSource {
+func positions(change func(p *core.Page, i int) core.Position) func(*sourceHarness, *memory.Stream) *source {
 	return pages(func(p *core.Page) { p.After = func(i int) core.Position { return change(p, i) } })
 }
 
@@ -118,7 +118,7 @@ func behind(r *core.Record) core.Position {
 }
 
 // afterError makes a reader that behaves differently once its Next has failed.
-func afterError(change func(next func(context.Context) (*core.Page, error), ctx context.Context, failed error) (*core.Page, error)) func(*sourceHarness, *memory.Stream) core.StreamSource {
+func afterError(change func(next func(context.Context) (*core.Page, error), ctx context.Context, failed error) (*core.Page, error)) func(*sourceHarness, *memory.Stream) *source {
 	return read(func(_ *source, next func(context.Context) (*core.Page, error)) func(context.Context) (*core.Page, error) {
 		var failed error
 		return func(ctx context.Context) (*core.Page, error) {
@@ -138,6 +138,24 @@ func afterError(change func(next func(context.Context) (*core.Page, error), ctx 
 	})
 }
 
+// describing gives errors of one kind as another.
+func describing(kind, as error) func(*sourceHarness, *memory.Stream) *source {
+	return from(func(s *source) {
+		s.describe = func(ctx context.Context) (core.StreamInfo, error) {
+			info, err := s.Stream.Describe(ctx)
+			if errors.Is(err, kind) {
+				err = fmt.Errorf("describe: %w: %v", as, err)
+			}
+			return info, err
+		}
+	})
+}
+
+func (s *source) closed(ctx context.Context, id core.ShardID) bool {
+	all, err := s.Stream.Shards(ctx, core.Position{})
+	return err == nil && slices.ContainsFunc(all, func(x core.Shard) bool { return x.ID == id && x.Closed })
+}
+
 // Sources are all of them.
 func Sources() []Source {
 	return []Source{
@@ -148,7 +166,7 @@ func Sources() []Source {
 				return info, err
 			}
 		})},
-		{"names shards anew in each listing", "shards-stable", func() func(*sourceHarness, *memory.Stream) core.StreamSource {
+		{"names shards anew in each listing", "shards-stable", func() func(*sourceHarness, *memory.Stream) *source {
 			var mu sync.Mutex
 			n := 0
 			return shards(func(all []core.Shard) []core.Shard {
@@ -373,7 +391,7 @@ func Sources() []Source {
 				}
 			}
 		})},
-		{"takes records away from other readers", "readers-apart", func() func(*sourceHarness, *memory.Stream) core.StreamSource {
+		{"takes records away from other readers", "readers-apart", func() func(*sourceHarness, *memory.Stream) *source {
 			var taken sync.Map
 			return read(func(s *source, next func(context.Context) (*core.Page, error)) func(context.Context) (*core.Page, error) {
 				return func(ctx context.Context) (*core.Page, error) {
@@ -436,6 +454,83 @@ func Sources() []Source {
 				return now.Add(time.Hour), err
 			}
 		})},
+		{"gives a stream made again the id of the former", "stream-id-incarnation", from(func(s *source) {
+			s.describe = func(ctx context.Context) (core.StreamInfo, error) {
+				info, err := s.Stream.Describe(ctx)
+				info.ID = core.StreamID(info.Name)
+				return info, err
+			}
+		})},
+		{"drops parents that are not listed any more", "forgotten", shards(func(all []core.Shard) []core.Shard {
+			for i := range all {
+				all[i].Parents = slices.DeleteFunc(all[i].Parents, func(id core.ShardID) bool {
+					return !slices.ContainsFunc(all, func(x core.Shard) bool { return x.ID == id })
+				})
+			}
+			return all
+		})},
+		{"looks for the end before it reads the rest", "end-while-reading", from(func(s *source) {
+			s.open = func(ctx context.Context, shard core.Shard, at core.Position) (core.ShardReader, error) {
+				r, err := s.Stream.Open(ctx, shard, at)
+				if err != nil {
+					return nil, err
+				}
+				begun := false
+				return &readerHooks{ShardReader: r, next: func(ctx context.Context) (*core.Page, error) {
+					if begun && s.closed(ctx, shard.ID) {
+						return &core.Page{End: true}, nil
+					}
+					p, err := r.Next(ctx)
+					begun = begun || err == nil && len(p.Records) > 0 && p.Lag == 0
+					return p, err
+				}}, nil
+			}
+		})},
+		{"misses the end of a shard it waits on", "end-wakes-reader", read(func(_ *source, next func(context.Context) (*core.Page, error)) func(context.Context) (*core.Page, error) {
+			waited := false
+			return func(ctx context.Context) (*core.Page, error) {
+				p, err := next(ctx)
+				if err == nil && !p.End {
+					waited = waited || len(p.Records) == 0
+				} else if err == nil && waited {
+					p.End, p.Children = false, nil
+				}
+				return p, err
+			}
+		})},
+		{"begins a child with what comes from now on", "children-from-beginning", from(func(s *source) {
+			s.open = func(ctx context.Context, shard core.Shard, at core.Position) (core.ShardReader, error) {
+				if len(shard.Parents) > 0 {
+					at = core.FromLatest
+				}
+				return s.Stream.Open(ctx, shard, at)
+			}
+		})},
+		{"has no end behind the last record", "resume-behind-the-last", from(func(s *source) {
+			s.open = func(ctx context.Context, shard core.Shard, at core.Position) (core.ShardReader, error) {
+				r, err := s.Stream.Open(ctx, shard, at)
+				if err != nil || at.Anchor != core.AfterToken {
+					return r, err
+				}
+				return &readerHooks{ShardReader: r, next: func(ctx context.Context) (*core.Page, error) {
+					p, err := r.Next(ctx)
+					if err == nil && p.End && len(p.Records) == 0 {
+						p.End = false
+					}
+					return p, err
+				}}, nil
+			}
+		})},
+		{"reads no closed shard from an instant", "start-of-ended", from(func(s *source) {
+			s.open = func(ctx context.Context, shard core.Shard, at core.Position) (core.ShardReader, error) {
+				if at.Anchor == core.AtTime && s.closed(ctx, shard.ID) {
+					return nil, fmt.Errorf("shard is closed: %w", core.ErrInvalid)
+				}
+				return s.Stream.Open(ctx, shard, at)
+			}
+		})},
+		{"calls a service that is not there an invalid answer", "error-unavailable", describing(core.ErrUnavailable, core.ErrInvalid)},
+		{"takes a refusal for a stream that is not there", "error-denied", describing(core.ErrDenied, core.ErrNotFound)},
 		{"leaves a goroutine behind with each reader", "no-goroutine-left", from(func(s *source) {
 			s.open = func(ctx context.Context, shard core.Shard, at core.Position) (core.ShardReader, error) {
 				go func() { time.Sleep(3 * time.Second) }() // longer than the suite waits

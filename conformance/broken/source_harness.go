@@ -15,7 +15,7 @@ import (
 type Source struct {
 	Name string
 	Rule string // that must find it
-	wrap func(h *sourceHarness, s *memory.Stream) core.StreamSource
+	wrap func(h *sourceHarness, s *memory.Stream) *source
 }
 
 // Make makes the stream for the suite.
@@ -26,7 +26,7 @@ func (b Source) Make(context.Context) (conformance.SourceHarness, error) {
 }
 
 // SoundSource is the stream that the broken ones are made of.
-var SoundSource = Source{Name: "sound", wrap: func(h *sourceHarness, s *memory.Stream) core.StreamSource { return &source{Stream: s, h: h} }}
+var SoundSource = Source{Name: "sound", wrap: func(h *sourceHarness, s *memory.Stream) *source { return &source{Stream: s, h: h} }}
 
 const pageBytes = 400
 
@@ -36,11 +36,12 @@ func (h *sourceHarness) make() *memory.Stream {
 
 // sourceHarness offers every verb.
 type sourceHarness struct {
-	wrap func(h *sourceHarness, s *memory.Stream) core.StreamSource
+	wrap func(h *sourceHarness, s *memory.Stream) *source
 
 	mu      sync.Mutex
 	stream  *memory.Stream
 	handles []*memory.Stream
+	sources []*source
 	ahead   time.Duration
 	part    bool // listings fail behind their first page
 }
@@ -62,7 +63,22 @@ func (h *sourceHarness) Source() core.StreamSource {
 	defer h.mu.Unlock()
 	s := h.stream.Handle()
 	h.handles = append(h.handles, s)
-	return h.wrap(h, s)
+	w := h.wrap(h, s)
+	h.sources = append(h.sources, w)
+	return w
+}
+
+// Remake gives the handles another stream. None is in use meanwhile.
+func (h *sourceHarness) Remake(context.Context) error {
+	h.stream = h.make()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.handles = nil
+	for _, s := range h.sources {
+		s.Stream = h.stream.Handle()
+		h.handles = append(h.handles, s.Stream)
+	}
+	return nil
 }
 
 func (h *sourceHarness) Close() error { return nil }

@@ -9,9 +9,15 @@ import (
 func TestSoundSource(t *testing.T) {
 	t.Parallel()
 	conformance.TestSource(t, SoundSource.Make, conformance.FakeTime())
-	if report, err := conformance.CheckSource(t.Context(), SoundSource.Make); err != nil {
+	report, err := conformance.CheckSource(t.Context(), SoundSource.Make)
+	if err != nil {
 		t.Errorf("%v\n%s", err, report)
 	}
+	var found []string
+	for _, b := range Sources() {
+		found = append(found, b.Rule)
+	}
+	complete(t, report, found)
 }
 
 func TestSources(t *testing.T) {

@@ -24,6 +24,28 @@ type hooks struct {
 	announce func(ctx context.Context, w core.WorkerInfo) error
 	withdraw func(ctx context.Context, id core.WorkerID) error
 	look     func(ctx context.Context, streams ...core.StreamID) (core.Sight, error)
+	many     func(u core.LeaseUpdate) core.LeaseUpdate
+	evidence func(l core.Lease) (subject, beat string)
+}
+
+// UpdateMany implements [core.ManyUpdater].
+func (s *hooks) UpdateMany(ctx context.Context, u []core.LeaseUpdate) ([]core.Lease, []error) {
+	rows, errs := make([]core.Lease, len(u)), make([]error, len(u))
+	for i, x := range u {
+		if s.many != nil {
+			x = s.many(x)
+		}
+		rows[i], errs[i] = s.Store.Update(ctx, x.Seen, x.Write.Same, x.Write.Set)
+	}
+	return rows, errs
+}
+
+// Evidence implements [core.Evidence].
+func (s *hooks) Evidence(l core.Lease) (subject, beat string) {
+	if s.evidence != nil {
+		return s.evidence(l)
+	}
+	return l.Key.String(), fmt.Sprint(l.Counter)
 }
 
 func (s *hooks) Prepare(ctx context.Context) error {
@@ -163,6 +185,19 @@ func listing(change func(rows []core.Lease, err error) ([]core.Lease, error)) fu
 					yield(core.Lease{}, failed)
 				}
 			}
+		}
+	})
+}
+
+// mapping gives errors of one kind as another.
+func mapping(kind, as error) func(*storeHarness, *memory.Store) core.LeaseStore {
+	return by(func(_ *storeHarness, s *hooks) {
+		s.get = func(ctx context.Context, key core.LeaseKey) (core.Lease, error) {
+			l, err := s.Store.Get(ctx, key)
+			if errors.Is(err, kind) {
+				err = fmt.Errorf("get: %w: %v", as, err)
+			}
+			return l, err
 		}
 	})
 }
@@ -497,6 +532,160 @@ func Stores() []Store {
 				sight.Leases = sight.Leases[:min(page, len(sight.Leases))]
 				return sight, err
 			}
+		})},
+		{"keeps of a deleted row that it was ready", "create-after-delete", by(func(h *storeHarness, s *hooks) {
+			s.remove = func(ctx context.Context, seen core.Lease, same core.Same) error {
+				h.mu.Lock()
+				h.attributes[seen.Key] = fmt.Sprint(seen.Ready)
+				h.mu.Unlock()
+				return s.Store.Delete(ctx, seen, same)
+			}
+			s.create = func(ctx context.Context, l core.Lease) (core.Lease, error) {
+				h.mu.Lock()
+				l.Ready = l.Ready || h.attributes[l.Key] == "true"
+				h.mu.Unlock()
+				return s.Store.Create(ctx, l)
+			}
+		})},
+		{"carries out a condition on the owner alone", "update-mask-invalid", by(func(_ *storeHarness, s *hooks) {
+			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+				if !same.Valid() && same < core.Ended<<1 {
+					same = 0
+				}
+				return s.Store.Update(ctx, seen, same, set)
+			}
+		})},
+		{"counts a write twice", "set-bump", after(func(_, row *core.Lease, set *core.Set) {
+			if set.Bump {
+				row.Counter++
+			}
+		})},
+		{"forgets the throughput with a new owner", "set-owner", after(func(_, row *core.Lease, set *core.Set) {
+			if set.Owner != nil {
+				row.Throughput = 0
+			}
+		})},
+		{"forgets the place inside a token", "set-checkpoint", updating(func(_, _ *core.Lease, _ *core.Same, set *core.Set) {
+			if p := set.Checkpoint; p != nil {
+				set.Checkpoint = &core.Position{Anchor: p.Anchor, Token: p.Token}
+			}
+		})},
+		{"forgets the instant of a start", "set-start", updating(func(_, _ *core.Lease, _ *core.Same, set *core.Set) { set.StartAt = nil })},
+		{"cannot drop what is pending", "set-pending", updating(func(_, _ *core.Lease, _ *core.Same, set *core.Set) {
+			if set.Pending != nil && *set.Pending == nil {
+				set.Pending = nil
+			}
+		})},
+		{"forgets the run", "set-run", updating(func(_, _ *core.Lease, _ *core.Same, set *core.Set) { set.Run = "" })},
+		{"keeps 64 bits of a range", "set-range", updating(func(_, _ *core.Lease, _ *core.Same, set *core.Set) {
+			if set.Range != nil {
+				r := *set.Range
+				clear(r.End[8:])
+				set.Range = &r
+			}
+		})},
+		{"takes no throughput for none said", "set-throughput", updating(func(_, _ *core.Lease, _ *core.Same, set *core.Set) {
+			if set.Throughput != nil && *set.Throughput == 0 {
+				set.Throughput = nil
+			}
+		})},
+		{"forgets the children beside a checkpoint", "set-together", updating(func(_, _ *core.Lease, _ *core.Same, set *core.Set) {
+			if set.Checkpoint != nil {
+				set.Children = nil
+			}
+		})},
+		{"refuses a write that changes nothing", "set-nothing", by(func(_ *storeHarness, s *hooks) {
+			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
+				if set.IsZero() {
+					return core.Lease{}, fmt.Errorf("update expression is empty: %w", core.ErrInvalid)
+				}
+				return s.Store.Update(ctx, seen, same, set)
+			}
+		})},
+		{"says that it deleted what it did not", "delete", by(func(_ *storeHarness, s *hooks) {
+			s.remove = func(ctx context.Context, seen core.Lease, same core.Same) error {
+				if same == core.SameCheckpoint|core.Ended {
+					return nil
+				}
+				return s.Store.Delete(ctx, seen, same)
+			}
+		})},
+		{"lists what fits into so many bytes", "list-complete-above-page-bytes", listing(func(rows []core.Lease, err error) ([]core.Lease, error) {
+			size := 0
+			for i := range rows {
+				if rows[i].Pending != nil {
+					size += len(rows[i].Pending.State)
+				}
+				if size > rowBytes {
+					return rows[:i], err
+				}
+			}
+			return rows, err
+		})},
+		{"finds the next page by counting rows", "list-while-written", by(func(h *storeHarness, s *hooks) {
+			s.list = func(context.Context, ...core.StreamID) iter.Seq2[core.Lease, error] {
+				return func(yield func(core.Lease, error) bool) {
+					for from := 0; ; from += page {
+						rows := h.table.Rows()
+						for i := from; i < min(from+page, len(rows)); i++ {
+							if !yield(rows[i], nil) {
+								return
+							}
+						}
+						if from+page >= len(rows) {
+							return
+						}
+					}
+				}
+			}
+		})},
+		{"yields on to who has left", "list-can-be-left", by(func(_ *storeHarness, s *hooks) {
+			s.list = func(ctx context.Context, streams ...core.StreamID) iter.Seq2[core.Lease, error] {
+				return func(yield func(core.Lease, error) bool) {
+					for l, err := range s.Store.List(ctx, streams...) {
+						yield(l, err)
+					}
+				}
+			}
+		})},
+		{"lists rows that are no leases", "strange-rows", by(func(h *storeHarness, s *hooks) {
+			s.list = func(ctx context.Context, streams ...core.StreamID) iter.Seq2[core.Lease, error] {
+				return func(yield func(core.Lease, error) bool) {
+					h.mu.Lock()
+					strange := h.strange
+					h.mu.Unlock()
+					if strange && !yield(core.Lease{Key: core.LeaseKey{Shard: "Leader"}}, nil) {
+						return
+					}
+					for l, err := range s.Store.List(ctx, streams...) {
+						if !yield(l, err) {
+							return
+						}
+					}
+				}
+			}
+		})},
+		{"ends a listing without a word when its context has ended", "cancelled-listing", by(func(_ *storeHarness, s *hooks) {
+			s.list = func(ctx context.Context, streams ...core.StreamID) iter.Seq2[core.Lease, error] {
+				return func(yield func(core.Lease, error) bool) {
+					for l, err := range s.Store.List(ctx, streams...) {
+						if ctx.Err() != nil || !yield(l, err) {
+							return
+						}
+					}
+				}
+			}
+		})},
+		{"calls a service that is not there an invalid answer", "error-unavailable", mapping(core.ErrUnavailable, core.ErrInvalid)},
+		{"takes a refusal for a lease that is not there", "error-denied", mapping(core.ErrDenied, core.ErrNotFound)},
+		{"sends many updates without their conditions", "update-many", by(func(_ *storeHarness, s *hooks) {
+			s.many = func(u core.LeaseUpdate) core.LeaseUpdate {
+				u.Write.Same = 0
+				return u
+			}
+		})},
+		{"shows the owner as evidence, whose life does not show there", "evidence-moves", by(func(_ *storeHarness, s *hooks) {
+			s.evidence = func(l core.Lease) (string, string) { return l.Key.String(), string(l.Owner) }
 		})},
 		{"leaves a goroutine behind with each listing", "no-goroutine-left", by(func(_ *storeHarness, s *hooks) {
 			s.list = func(ctx context.Context, streams ...core.StreamID) iter.Seq2[core.Lease, error] {

@@ -24,9 +24,12 @@ func (b Store) Make(context.Context) (conformance.StoreHarness, error) {
 }
 
 // Sound is the table that the broken ones are made of.
-var Sound = Store{Name: "sound", wrap: func(_ *storeHarness, s *memory.Store) core.LeaseStore { return s }}
+var Sound = Store{Name: "sound", wrap: by(func(*storeHarness, *hooks) {})}
 
-const page = 50 // rows of a listing
+const (
+	page     = 50      // rows of a listing
+	rowBytes = 200_000 // of a listing, for those that count bytes
+)
 
 // storeHarness offers every verb but those of real services.
 type storeHarness struct {
@@ -36,6 +39,7 @@ type storeHarness struct {
 	mu         sync.Mutex
 	handles    []*memory.Store
 	attributes map[core.LeaseKey]string
+	strange    bool // there is a row that is no lease
 }
 
 func (h *storeHarness) Store() core.LeaseStore {
@@ -59,6 +63,16 @@ func (h *storeHarness) Attribute(_ context.Context, key core.LeaseKey) (string, 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.attributes[key], nil
+}
+
+func (h *storeHarness) PageBytes() int { return rowBytes }
+
+// PutStranger makes no row: a table in memory has none that are no leases. Broken stores go by the mark.
+func (h *storeHarness) PutStranger(context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.strange = true
+	return nil
 }
 
 func (h *storeHarness) Spoil(_ context.Context, key core.LeaseKey) error {
