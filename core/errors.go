@@ -65,6 +65,7 @@ type Error struct {
 	Err    error
 }
 
+// Error says what was done to what, and what came of it.
 func (e *Error) Error() string {
 	switch {
 	case e.Shard != "":
@@ -75,4 +76,5 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %v", e.Op, e.Err)
 }
 
+// Unwrap is what errors.Is and errors.As look at next.
 func (e *Error) Unwrap() error { return e.Err }

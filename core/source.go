@@ -37,6 +37,8 @@ type ShardReader interface {
 	// empty page at least every few seconds, since silence is how the engine tells a stalled shard). The page with End set is the last,
 	// with the children the service names; it may hold records too. After that Next is not called again.
 	//
+	// Once Close was called it returns ctx's error or any other; nobody looks at it.
+	//
 	// An error does not end the reader unless it is ErrTrimmed, ErrNotFound or ErrDenied: the engine backs off and calls Next again, which
 	// must neither repeat nor skip. Expired iterators and the like are the reader's own business.
 	Next(ctx context.Context) (*Page, error)
@@ -53,7 +55,8 @@ type Page struct {
 	// Next resumes behind the whole page, and may lie further than After of the last record (an iterator that moved over nothing). Zero:
 	// After of the last record, and where there is none the position stays as it was.
 	Next Position
-	// Lag is how far the last record (or, without one, the read) is behind the end of the shard. Negative: unknown.
+	// Lag is how far the last record (or, without one, the read) is behind the end of the shard. Negative: unknown; a source that never
+	// knows sets -1 on each page, since 0 means that nothing is left to read.
 	Lag time.Duration
 	// End: no more after this page. Children are the shards that go on, with their parents (both, for a merge).
 	End      bool

@@ -47,6 +47,7 @@ type ConflictError struct {
 	Row *Lease
 }
 
+// Error shows the row as it was found, where it is known.
 func (e *ConflictError) Error() string {
 	if e.Row == nil {
 		return fmt.Sprintf("lease %s changed", e.Key)
@@ -65,7 +66,10 @@ type RowError struct {
 	Err error    // which column, what it holds, what was expected
 }
 
+// Error names the row and what is wrong with it.
 func (e *RowError) Error() string { return fmt.Sprintf("lease row %q: %v", e.Row, e.Err) }
+
+// Unwrap is what errors.Is and errors.As look at next.
 func (e *RowError) Unwrap() error { return e.Err }
 
 // Presence is an optional ability of a [LeaseStore]: workers announce themselves apart from what they own, so that one that owns nothing

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/shardwarden/shardwarden/core"
 )
@@ -30,7 +32,7 @@ type Config struct {
 	// ID names this worker in the lease table. Default: host, process id and a random part, new at each start. A fixed id is allowed; after
 	// a crash its former leases are waited for like anyone's. Two live workers of one id notice each other ([core.ErrTwin]).
 	ID core.WorkerID
-	// Streams are the streams to consume: [One], or a catalog of many. Required.
+	// Streams are the streams to consume: [One], or a catalog of many, as far as the store holds the leases of more than one. Required.
 	Streams core.Catalog
 	// Store is the lease table. Required.
 	Store core.LeaseStore
@@ -40,7 +42,8 @@ type Config struct {
 	Factory core.Factory       // makes a processor per shard and lease
 	Shard   core.ShardFunc     // pulls the batches of a shard
 
-	// LeaseDuration is how long a worker must be silent before others take its leases. All workers of a fleet use the same. Default 10 s.
+	// LeaseDuration is how long a worker must be silent before others take its leases. All workers of a fleet use the same. Default 10 s, at
+	// least 100 ms.
 	LeaseDuration time.Duration
 	// StopMargin is how much sooner than others a worker itself stops to trust its lease: time for handlers to return, and for clocks to
 	// differ. Default a quarter of LeaseDuration.
@@ -197,11 +200,26 @@ func (c *Config) validate() error {
 			bad("%s is %d: must not be negative", f.name, f.n)
 		}
 	}
+	if strings.ContainsFunc(string(c.ID), unicode.IsControl) {
+		bad("ID is %q: control characters do not belong into a table and logs", c.ID)
+	}
+	if c.LeaseDuration < leastLease {
+		if c.LeaseDuration >= 0 {
+			bad("LeaseDuration is %v: must be at least %v; a number without a unit is nanoseconds, 10 s is 10*time.Second", c.LeaseDuration, leastLease)
+		}
+		return errors.Join(errs...) // what follows is measured by it
+	}
 	trusted := c.LeaseDuration - c.StopMargin
 	if c.StopMargin > 0 && trusted <= 0 {
 		bad("StopMargin is %v: must be below LeaseDuration, %v", c.StopMargin, c.LeaseDuration)
 	} else if c.RenewEvery > 0 && c.RenewEvery >= trusted {
 		bad("RenewEvery is %v: must be below LeaseDuration - StopMargin, %v - %v = %v, or every lease is given up between two renewals", c.RenewEvery, c.LeaseDuration, c.StopMargin, trusted)
+	}
+	if c.LookEvery > 0 && c.LookEvery < leastLook {
+		bad("LookEvery is %v: must be at least %v", c.LookEvery, leastLook)
+	}
+	if c.RenewEvery > 0 && c.RenewEvery < leastLook {
+		bad("RenewEvery is %v: must be at least %v", c.RenewEvery, leastLook)
 	}
 	if c.LookEvery > c.LeaseDuration {
 		bad("LookEvery is %v: must not be above LeaseDuration, %v", c.LookEvery, c.LeaseDuration)
@@ -232,6 +250,12 @@ func (c *Config) validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// What is shorter than these measures the network rather than workers.
+const (
+	leastLease = 100 * time.Millisecond
+	leastLook  = 10 * time.Millisecond
+)
 
 // newID is unique by default: two workers on one host, and a restart in a container that reuses process ids, must differ.
 func newID() core.WorkerID {

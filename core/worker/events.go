@@ -42,19 +42,19 @@ const (
 	HandlerOverran  Kind = "handler overran"
 )
 
-// Event is something that happened. It owns its memory.
+// Event is something that happened. It owns its memory. docs/events.md says which fields come with which kind.
 type Event struct {
 	Time     time.Time
 	Kind     Kind
-	Worker   core.WorkerID
-	Key      core.LeaseKey
-	Other    core.WorkerID
-	Position core.Position
-	Counter  int64 // of the lease, where known
-	Failures int
-	Records  int
-	Text     string
-	Err      error
+	Worker   core.WorkerID // this worker
+	Key      core.LeaseKey // zero where it is about the worker or the table; Shard empty where it is about the stream
+	Other    core.WorkerID // the other worker of a move: who had it, who asked, who gets it
+	Position core.Position // where reading begins or stands, or what was stored
+	Counter  int64         // of the lease, where known
+	Failures int           // in a row, of what Err is about
+	Records  int           // of a dead letter; of "unserved" the leases
+	Text     string        // more, for people
+	Err      error         // what went wrong, or why something ended
 }
 
 // EventHook is told of every event, in order for each shard. It is called by the engine's own goroutines and must not block.

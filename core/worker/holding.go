@@ -383,10 +383,11 @@ func (h *holding) giveUp(ctx context.Context, to core.WorkerID) error {
 		}
 		start := time.Now()
 		callCtx, cancel := h.w.callContext(ctx)
-		_, err := h.w.store.Update(callCtx, seen, w.Same, w.Set)
+		row, err := h.w.store.Update(callCtx, seen, w.Same, w.Set)
 		cancel()
 		if err == nil {
-			h.gone(to, seen.Counter+1)
+			h.w.noteRow(row)
+			h.gone(to, row.Counter)
 			return nil
 		}
 		err = h.resolveGift(ctx, seen, start, err, to)

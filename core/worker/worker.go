@@ -141,7 +141,8 @@ func WithHooks(hooks ...any) Option {
 	}
 }
 
-// New makes a worker. It validates everything and starts nothing. The error names each setting that is wrong, and is [core.ErrInvalid].
+// New makes a worker. It validates the settings and starts nothing: the table and the streams are looked at by Run. The error names each
+// setting that is wrong, and is [core.ErrInvalid].
 func New(c Config, opts ...Option) (*Worker, error) {
 	c = c.WithDefaults()
 	if err := c.validate(); err != nil {
@@ -430,6 +431,13 @@ func (w *Worker) drop(h *holding) {
 	w.mu.Unlock()
 }
 
+// noteRow takes a row that a write of ours left into what is known of the table, so that Status is right also when no look follows.
+func (w *Worker) noteRow(row core.Lease) {
+	w.mu.Lock()
+	w.table.row(row, time.Now(), w.evidence)
+	w.mu.Unlock()
+}
+
 // gaveUp notes under which counter a lease is being given up: it is not adopted again at or below it (docs/model, M-adopt-old-read).
 func (w *Worker) gaveUp(k core.LeaseKey, counter int64) {
 	w.mu.Lock()
@@ -519,6 +527,13 @@ func (w *Worker) emit(e Event) {
 	case LeaseLost, ShardStalled, ShardHalted, ShardTrimmed, HandlerError, ReadError, StoreError, BadRow, HoleFound, Unserved, TwinSeen, HandlerOverran, DeadLettered:
 		level = slog.LevelWarn
 	}
+	why := "error"
+	switch {
+	case e.Kind == WorkerStopped && e.Err != nil:
+		level = slog.LevelError
+	case e.Kind == ShardStopped:
+		why = "why" // to be shut down or handed over is no failure
+	}
 	if !w.log.Enabled(context.Background(), level) { //nolint:forbidigo // slog wants a context and reads nothing from it here
 		return
 	}
@@ -536,7 +551,7 @@ func (w *Worker) emit(e Event) {
 	add("failures", e.Failures, e.Failures != 0)
 	add("records", e.Records, e.Records != 0)
 	add("text", e.Text, e.Text != "")
-	add("error", e.Err, e.Err != nil)
+	add(why, e.Err, e.Err != nil)
 	w.log.Log(context.Background(), level, string(e.Kind), args...) //nolint:forbidigo,sloglint // as above; the kinds are constants
 }
 
