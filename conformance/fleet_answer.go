@@ -2,6 +2,8 @@ package conformance
 
 import (
 	"errors"
+	"sync/atomic"
+	"time"
 
 	"github.com/shardwarden/shardwarden/core"
 	"github.com/shardwarden/shardwarden/core/worker"
@@ -14,6 +16,7 @@ func answerRules() []rule[makeFleet] {
 		fleetRule("R3_late-writes-lose-nothing", "a write that arrives after it was given up for lost, even after the worker's next, harms nothing", lateWrites),
 		fleetRule("R3_G11_G23_errors-that-pass", "errors of the table for less than a lease duration, wrapped as adapters wrap them, cost no lease and end no worker", passingErrors),
 		fleetRule("G23_errors-of-the-adapters", "the errors of the adapters themselves, while their services are broken, end no worker and lose nothing", adapterErrors),
+		fleetRule("R3_one-take-wins", "of two workers that take a free lease at the same time one gets it", oneTakeWins),
 		fleetRule("R3_twins-of-one-id", "of two workers with one id neither ends, and no shard is read by both", twins),
 		fleetRule("presence-is-optional", "a fleet spreads leases and loses nothing over a store that has the six methods and no more", plainStore),
 	}
@@ -108,6 +111,50 @@ func adapterErrors(f *fleet) {
 		f.skip("verb Break, with any fault that passes")
 	}
 	f.alive(a)
+}
+
+func oneTakeWins(f *fleet) {
+	shards := f.shards(2)
+	a := f.start("a")
+	f.fill(2, shards...)
+	f.delivered(f.long())
+	a.stop()
+	f.stopped(a)
+	f.fill(3, shards...)
+	// Just before the take of b arrives, another takes: c, which is never heard of again.
+	id := shards[0]
+	var at atomic.Pointer[time.Time]
+	b := f.start("b", func(m *member, _ *worker.Config) {
+		m.store.breaks(linkFault{
+			kind: callSeen, times: 1, match: func(c linkCall) bool { return takes("b")(c) && c.seen.Key.Shard == id },
+			before: func(c linkCall) {
+				row, err := f.watch.Get(f.ctx, c.seen.Key)
+				if err != nil {
+					f.errorf("Get(%s): %v", c.seen.Key, err)
+					return
+				}
+				w := core.Take(&row, "c", "c:1")
+				if _, err := f.watch.Update(f.ctx, row, w.Same, w.Set); err != nil {
+					f.errorf("take shard %s: %v", id, err)
+				}
+				at.Store(new(time.Now()))
+			},
+			after: func(c linkCall, row core.Lease, err error) {
+				if !errors.Is(err, core.ErrConflict) {
+					f.errorf("the second take of shard %s: %v, want ErrConflict", id, err)
+				}
+			},
+		})
+	})
+	f.delivered(f.long())
+	first, _ := f.ledger.to(id, b)
+	if began := at.Load(); began == nil {
+		f.errorf("shard %s was never taken", id)
+	} else if d := first.Sub(*began); d < f.d {
+		f.errorf("shard %s was read %v after another took it; its lease lasts %v", id, d, f.d)
+	}
+	f.calm("every lease was given up cleanly, or never read")
+	f.alive(b)
 }
 
 func twins(f *fleet) {

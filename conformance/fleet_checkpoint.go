@@ -15,6 +15,7 @@ func checkpointRules() []rule[makeFleet] {
 		fleetRule("R7_checkpoint-follows-what-is-done", "while a handler fails, the checkpoint stays before what it fails on; a new owner begins there", followsDone),
 		fleetRule("R7_G19_checkpoints-never-go-back", "a checkpoint before the one that is stored is refused where the source can tell, and changes nothing", neverBack),
 		fleetRule("R7_G1_G18_zombie-changes-nothing", "the context of a lost shard ends with its cause, and a checkpoint of its former owner fails with ErrLeaseLost and changes nothing", zombie),
+		fleetRule("R7_G1_late-checkpoint-changes-nothing", "a checkpoint that arrives when the lease has gone to another changes nothing", lateCheckpoint),
 	}
 }
 
@@ -133,4 +134,43 @@ func zombie(f *fleet) {
 	f.fill(1, shard)
 	f.delivered(f.long())
 	f.alive(a, b)
+}
+
+func lateCheckpoint(f *fleet) {
+	shard := f.first().ID
+	a := f.start("a")
+	f.fill(2, shard)
+	f.delivered(f.long())
+	f.await("the checkpoint is stored", f.long(), func() bool {
+		l, _ := f.row(shard)
+		n, known := f.ledger.at(shard, l.Checkpoint)
+		return known && n == 2
+	})
+	// The next checkpoint is on its way for two lease durations and a half, and nothing else of this worker arrives meanwhile.
+	var struck atomic.Bool
+	a.store.breaks(linkFault{
+		kind: callLate, delay: f.d * 5 / 2, times: 1, match: func(c linkCall) bool { return c.op == opUpdate && c.set.Checkpoint != nil && c.seen.Key.Shard == shard },
+		before: func(linkCall) { struck.Store(true) },
+	})
+	f.fill(1, shard)
+	f.await("a checkpoint is on its way", f.long(), struck.Load)
+	heal := a.store.cut()
+	b := f.start("b")
+	f.fill(3, shard)
+	f.await("another worker reads the shard, and checkpoints", 3*f.d, func() bool {
+		l, _ := f.row(shard)
+		n, known := f.ledger.at(shard, l.Checkpoint)
+		return l.Owner == "b" && known && n == 6
+	})
+	if !f.within("the late checkpoint", a.store.wg.Wait) {
+		return
+	}
+	l, _ := f.row(shard)
+	if n, known := f.ledger.at(shard, l.Checkpoint); !known || n != 6 || l.Owner != "b" {
+		f.errorf("after the late checkpoint the row is %s, behind record %d", show(l), n)
+	}
+	f.during(f.d/2, "the new owner keeps the lease", func() bool { l, _ := f.row(shard); return l.Owner == "b" })
+	heal()
+	f.delivered(f.long())
+	f.alive(b)
 }

@@ -248,9 +248,9 @@ func (l *link) writes(shard core.ShardID, is func(w linkWrite) bool) (out []link
 }
 
 // The writes of the protocol, told by what they change.
-func takes(me *member) func(c linkCall) bool {
+func takes(me core.WorkerID) func(c linkCall) bool {
 	return func(c linkCall) bool {
-		return c.op == opUpdate && c.set.Owner != nil && *c.set.Owner == me.ID() && c.set.Run != ""
+		return c.op == opUpdate && c.set.Owner != nil && *c.set.Owner == me && c.set.Run != ""
 	}
 }
 

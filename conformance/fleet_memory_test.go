@@ -1,4 +1,4 @@
-package conformance_test
+package conformance
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	source "github.com/shardwarden/shardwarden/backends/memory"
-	"github.com/shardwarden/shardwarden/conformance"
 	"github.com/shardwarden/shardwarden/core"
 	store "github.com/shardwarden/shardwarden/leasestore/memory"
 )
@@ -21,8 +20,8 @@ type memoryTable struct {
 	handles []*store.Store
 }
 
-func makeMemoryTable(opts ...store.Option) conformance.MakeStore {
-	return func(context.Context) (conformance.StoreHarness, error) { return &memoryTable{table: store.New(opts...)}, nil }
+func makeMemoryTable(opts ...store.Option) MakeStore {
+	return func(context.Context) (StoreHarness, error) { return &memoryTable{table: store.New(opts...)}, nil }
 }
 
 func (h *memoryTable) Store() core.LeaseStore {
@@ -36,17 +35,17 @@ func (h *memoryTable) Store() core.LeaseStore {
 func (h *memoryTable) Close() error   { return nil }
 func (h *memoryTable) PageBytes() int { return 64 << 10 } // far more than the rows of a page here
 
-func (h *memoryTable) Break(_ context.Context, f conformance.Fault) (func(), error) {
+func (h *memoryTable) Break(_ context.Context, f Fault) (func(), error) {
 	var fault store.Fault
 	switch f {
-	case conformance.Unavailable:
-	case conformance.Throttled:
+	case Unavailable:
+	case Throttled:
 		fault.Err = core.ErrThrottled
-	case conformance.Silent:
+	case Silent:
 		fault.Hang = true
-	case conformance.PartList:
+	case PartList:
 		fault.Ops, fault.Skip = []store.Op{store.List, store.Look}, 1
-	case conformance.LostAnswer:
+	case LostAnswer:
 		fault.Kind = store.Lose
 	default:
 		return nil, errors.ErrUnsupported
@@ -72,8 +71,8 @@ type memoryStream struct {
 	handles []*source.Stream
 }
 
-func makeMemoryStream(opts ...source.Option) conformance.MakeSource {
-	return func(context.Context) (conformance.SourceHarness, error) {
+func makeMemoryStream(opts ...source.Option) MakeSource {
+	return func(context.Context) (SourceHarness, error) {
 		return &memoryStream{stream: source.New("orders", 1, append([]source.Option{source.Idle(2 * time.Second)}, opts...)...)}, nil
 	}
 }
@@ -102,13 +101,13 @@ func (h *memoryStream) Merge(_ context.Context, a, b core.ShardID) error {
 
 func (h *memoryStream) Close() error { return nil }
 
-func (h *memoryStream) Break(_ context.Context, f conformance.Fault) (func(), error) {
+func (h *memoryStream) Break(_ context.Context, f Fault) (func(), error) {
 	var fault source.Fault
 	switch f {
-	case conformance.Unavailable:
-	case conformance.Throttled:
+	case Unavailable:
+	case Throttled:
 		fault.Err = core.ErrThrottled
-	case conformance.Silent:
+	case Silent:
 		fault.Hang = true
 	default:
 		return nil, errors.ErrUnsupported
