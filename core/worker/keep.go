@@ -243,7 +243,8 @@ func (w *Worker) create(ctx context.Context, st *stream, leases []core.Lease) er
 	errs := make([]error, len(leases))
 	for i, l := range leases {
 		g.do(func() {
-			if !holds && (l.Checkpoint.Anchor == core.Latest || l.Checkpoint.Anchor == core.AtTime) && st.fixer != nil {
+			start := l.Checkpoint.Anchor == core.Latest || l.Checkpoint.Anchor == core.AtTime
+			if start && st.fixer != nil && (!holds || st.lacks.StartTime) {
 				at, err := st.fixer.Resolve(ctx, core.Shard{ID: l.Key.Shard, Parents: l.Parents, Range: l.Range}, l.From())
 				if err != nil {
 					errs[i] = &core.Error{Op: "resolve start", Stream: l.Key.Stream, Shard: l.Key.Shard, Err: err}

@@ -5,6 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	source "github.com/shardwarden/shardwarden/backends/memory"
+	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/worker"
 	store "github.com/shardwarden/shardwarden/leasestore/memory"
 )
 
@@ -22,5 +25,26 @@ func TestTableWithoutStartsHasChildren(t *testing.T) {
 		f.await("delivered after the split", time.Minute, f.allDelivered)
 		f.stopAll()
 		f.check()
+	})
+}
+
+// A source that cannot open a shard at a time, as one of files, begins at Latest all the same: its token is asked for before the lease is created,
+// though the table could hold the instant.
+func TestLatestWithoutStartTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 2, nil)
+		f.stream = source.New("orders", 2, source.Idle(2*time.Second), source.Lacking(core.SourceLacks{StartTime: true}))
+		f.config = func(c *worker.Config) {
+			all, _ := c.Streams.Streams(t.Context())
+			c.Streams = worker.One(all[0].Source, core.FromLatest)
+		}
+		f.stream.Put("old", nil)
+		time.Sleep(time.Second)
+		f.start("a")
+		f.await("held", time.Minute, func() bool { return f.owners()["a"] == 2 })
+		f.put(20, 5)
+		f.await("delivered", time.Minute, f.allDelivered)
+		f.check()
+		f.stopAll()
 	})
 }
