@@ -1,6 +1,7 @@
 package consume
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"strconv"
@@ -39,11 +40,13 @@ func appendLine(b []byte, stream string, shard core.ShardID, r *core.Record, tex
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			quoted, err := json.Marshal(s)
-			if err != nil {
-				panic(err) // json.Marshal takes every string
+			var quoted bytes.Buffer
+			e := json.NewEncoder(&quoted)
+			e.SetEscapeHTML(false) // for people and grep
+			if err := e.Encode(s); err != nil {
+				panic(err) // every string can be encoded
 			}
-			return append(b, quoted...)
+			return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
 		}
 	}
 	b = append(b, '"')

@@ -28,7 +28,7 @@ const examples = `  shardwarden emulator all
   shardwarden emulator kinesis --addr 127.0.0.1:0                       # any free port; the first line on stdout names it
   shardwarden emulator all --latency 20ms --throttle 0.01 --seed 7     # a bad day, the same one each time
 
-  export AWS_ENDPOINT_URL=http://127.0.0.1:4567 AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x
+  export AWS_ENDPOINT_URL=http://127.0.0.1:4567 AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1 AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x
   aws kinesis create-stream --stream-name orders --shard-count 4
   shardwarden consume kinesis --stream orders --app billing`
 
@@ -94,7 +94,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	go func() { served <- server.Serve(listener) }()
 	url := "http://" + listener.Addr().String()
 	fmt.Fprintf(stdout, "%s emulator ready at %s\n", kind, url)
-	fmt.Fprintf(stdout, "point an SDK at it: %s AWS_REGION=%s AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x\n", variable(kind)+"="+url, region)
+	fmt.Fprintf(stdout, "point an SDK at it: %s=%s AWS_REGION=%s AWS_DEFAULT_REGION=%[3]s AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x\n", variable(kind), url, region)
 	select {
 	case err = <-served:
 	case <-ctx.Done():
