@@ -56,6 +56,27 @@ func TestPlay(t *testing.T) {
 	}
 }
 
+// Each sabotage is found, and found to be what it is.
+func TestPlaySabotage(t *testing.T) {
+	t.Parallel()
+	for kind, ok := range map[string]func(v verdict) bool{
+		skip:       func(v verdict) bool { return v.missing > 0 && v.order+v.parents+v.repeats == 0 },
+		repeat:     func(v verdict) bool { return v.repeats > 0 && v.duplicates > 0 && v.missing+v.order+v.parents == 0 },
+		reorder:    func(v verdict) bool { return v.order > 0 && v.missing+v.parents+v.repeats == 0 },
+		earlyChild: func(v verdict) bool { return v.parents > 0 && v.missing+v.repeats == 0 },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(4) {
+				s, text, err := fake(t, nil, options{backend: "memory", shards: 4, workers: 3, records: 6000, kills: 1, reshards: 3, seed: seed, sabotage: kind})
+				if err != nil || !s.bad() || !ok(s.verdict) || s.verdict.strangers > 0 || s.spoiled == 0 {
+					t.Errorf("seed %d: %+v, %v\n%s\n%s", seed, s.verdict, err, text, s.words())
+				}
+			}
+		})
+	}
+}
+
 // liar says that it stored a record, and did not.
 type liar struct {
 	stage

@@ -117,6 +117,11 @@ func TestWeigh(t *testing.T) {
 			put a p
 			put a p
 			W p: a1 a0 a2`, verdict{produced: 3, delivered: 3, distinct: 3, order: 1}},
+		{"one overtakes two", `
+			put a p
+			put a p
+			put a p
+			W p: a2 a0 a1`, verdict{produced: 3, delivered: 3, distinct: 3, order: 2}},
 		{"keys may overtake each other", `
 			put a p
 			put b p
@@ -339,9 +344,10 @@ func TestFailover(t *testing.T) {
 		W p: a0
 		W q: b0
 		X r: d0
+		again 6: a0
 		Y p: a1
 		Y q: b1`)
-	for i, at := range []time.Duration{1, 2, 3, 10, 25} {
+	for i, at := range []time.Duration{1, 2, 3, 5, 10, 25} { // at 5 s the zombie still gives something
 		b.deliveries[i].at = at * time.Second
 	}
 	for _, tt := range []struct {

@@ -15,7 +15,6 @@ type network struct {
 	cut  chan struct{}     // closed: nothing gets through
 	down chan struct{}     // closed: hanging calls fail, so that the demo can end
 	once [2]sync.Once
-	wg   sync.WaitGroup
 }
 
 var errNetworkDown = errors.New("network is down")
@@ -27,11 +26,8 @@ func newNetwork(base http.RoundTripper) *network {
 // sever cuts the network.
 func (n *network) sever() { n.once[0].Do(func() { close(n.cut) }) }
 
-// close fails what hangs, and waits for calls whose answers were lost.
-func (n *network) close() {
-	n.once[1].Do(func() { close(n.down) })
-	n.wg.Wait()
-}
+// close fails what hangs.
+func (n *network) close() { n.once[1].Do(func() { close(n.down) }) }
 
 // pass lets a call through, or hangs.
 func (n *network) pass(ctx context.Context) error {
@@ -48,7 +44,7 @@ func (n *network) pass(ctx context.Context) error {
 	}
 }
 
-// RoundTrip is a call over HTTP.
+// RoundTrip is a call over HTTP. One that is under way at the cut may be carried out; this worker never gets to read the answer.
 func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := n.pass(r.Context()); err != nil {
 		if r.Body != nil {
@@ -56,33 +52,12 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	type answer struct {
-		*http.Response
-		error
-	}
-	ctx, cancel := context.WithCancel(r.Context())
-	got := make(chan answer, 1)
-	n.wg.Go(func() {
-		resp, err := n.base.RoundTrip(r.WithContext(ctx))
-		got <- answer{resp, err}
-	})
-	select {
-	case a := <-got:
-		if a.error != nil {
-			cancel()
-			return nil, a.error
-		}
-		a.Body = &cutBody{a.Body, n, ctx, cancel}
-		return a.Response, nil
-	case <-n.cut:
-		// The service may have done what was asked; this worker never hears of it.
-		err := n.pass(r.Context())
-		cancel()
-		if a := <-got; a.error == nil {
-			a.Body.Close()
-		}
+	answer, err := n.base.RoundTrip(r)
+	if err != nil {
 		return nil, err
 	}
+	answer.Body = cutBody{answer.Body, n, r.Context()}
+	return answer, nil
 }
 
 // cutBody is the body of an answer; what has not been read by the time of the cut is lost.
@@ -90,17 +65,12 @@ type cutBody struct {
 	io.ReadCloser
 	network *network
 	ctx     context.Context
-	cancel  context.CancelFunc
 }
 
-func (b *cutBody) Read(p []byte) (int, error) {
-	if err := b.network.pass(b.ctx); err != nil {
-		return 0, err
+func (b cutBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if lost := b.network.pass(b.ctx); lost != nil {
+		return 0, lost
 	}
-	return b.ReadCloser.Read(p)
-}
-
-func (b *cutBody) Close() error {
-	b.cancel()
-	return b.ReadCloser.Close()
+	return n, err
 }

@@ -11,6 +11,10 @@ import (
 	"time"
 )
 
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	entered, answer := make(chan struct{}, 1), make(chan struct{})
@@ -24,7 +28,11 @@ func TestNetwork(t *testing.T) {
 	defer server.Close()
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()
-	n := newNetwork(base)
+	returned := make(chan struct{}, 10)
+	n := newNetwork(roundTrip(func(r *http.Request) (*http.Response, error) {
+		defer func() { returned <- struct{}{} }()
+		return base.RoundTrip(r)
+	}))
 	client := &http.Client{Transport: n}
 	get := func(ctx context.Context, path string) (string, error) {
 		r, err := http.NewRequestWithContext(ctx, "POST", server.URL+path, strings.NewReader("x"))
@@ -52,7 +60,10 @@ func TestNetwork(t *testing.T) {
 	go func() { _, err := get(t.Context(), "/slow"); slow <- err }()
 	<-entered
 	n.sever()
+	<-returned // of the two calls before
+	<-returned
 	close(answer) // the service answers; the worker must not hear it
+	<-returned
 	body := make(chan error, 1)
 	go func() { _, err := io.ReadAll(half.Body); half.Body.Close(); body <- err }()
 

@@ -58,7 +58,7 @@ func (s *spoiler) pass(shard string, epoch int32, in []item) []item {
 		case r.foreign:
 			out = append(out, r)
 		case s.kind == reorder && holding && held.id.key == r.id.key:
-			if out = append(out, r); r.id != held.id {
+			if out = append(out, r); r.id.n > held.id.n { // else the shard began again before it, and it comes again by itself
 				out = append(out, held)
 				s.spoiled++
 			}
