@@ -105,13 +105,22 @@ func orphan(f *fleet) {
 	}
 }
 
+// latest lets the stream begin at its end, where source and store together can.
+func (f *fleet) latest() {
+	_, resolves := f.a.(core.Resolver)
+	if h, ok := f.watch.(core.StartHolder); !resolves && (f.info.Lacks.StartTime || ok && !h.HoldsStart()) {
+		f.skip("ability Resolver of the source: without it nothing begins at Latest here")
+	}
+	f.now()
+	f.from = core.FromLatest
+}
+
 func splitBeforeLatest(f *fleet) {
 	need[Splitter](f.checker, f.h, "Split")
 	parent := f.first()
 	old := f.stream.put(parent.ID, 2) // not of the ledger: nobody is to get them
 	children := names(f.stream.split(parent.ID))
-	f.now()
-	f.from = core.FromLatest
+	f.latest()
 	f.start("a")
 	f.await("the open shards are held", f.long(), func() bool {
 		mine := f.of("a")
@@ -142,8 +151,7 @@ func backlog(f *fleet) {
 
 func childrenFromBeginning(f *fleet) {
 	shard := f.first().ID
-	f.now()
-	f.from = core.FromLatest
+	f.latest()
 	var held atomic.Bool
 	g := f.gate()
 	f.onBatch(func(_ context.Context, _ *member, b *core.Batch) error {

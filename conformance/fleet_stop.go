@@ -7,6 +7,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardwarden/shardwarden/core"
@@ -17,6 +18,7 @@ import (
 func stopRules() []rule[makeFleet] {
 	return []rule[makeFleet]{
 		fleetRule("R10_G14_stop-hands-on-at-once", "when a worker stops, the others read its shards a moment later, and get nothing twice", handsOn),
+		fleetRule("R10_stop-while-a-take-is-under-way", "a worker that stops while it takes a lease does not leave it to expire", stopDuringTake),
 		fleetRule("G26_nothing-runs-after-the-stop", "when Run has returned, nothing of the worker runs any more", nothingRuns),
 		fleetRule("G28_stop-ends-at-its-deadline", "a handler that does not return keeps a stop no longer than its deadline, and the shard it leaves behind is named", stopDeadline),
 	}
@@ -44,6 +46,32 @@ func handsOn(f *fleet) {
 	}
 	f.calm("leases were handed on")
 	f.alive(b)
+}
+
+func stopDuringTake(f *fleet) {
+	shards := f.shards(1)
+	a := f.start("a")
+	f.fill(1, shards...)
+	f.delivered(f.long())
+	a.stop()
+	f.stopped(a)
+	var struck atomic.Bool
+	b := f.start("b", func(m *member, _ *worker.Config) {
+		m.store.breaks(linkFault{kind: answerSlow, delay: f.d / 20, match: takes("b"), after: func(linkCall, core.Lease, error) { struck.Store(true) }})
+	})
+	f.await("a take has arrived", f.long(), struck.Load)
+	b.stop()
+	f.stopped(b)
+	for _, l := range f.rows() {
+		if l.Owner == "b" && !l.Ended() {
+			f.errorf("after the stop the row is %s", show(l))
+		}
+	}
+	f.start("c")
+	f.fill(1, shards...)
+	if took := f.delivered(f.long()); took > f.d*6/10 {
+		f.errorf("the shard was read again %v after the stop; its lease need not expire", took)
+	}
 }
 
 // nothingRuns finds what a worker leaves by the label that its goroutines inherit, so that those of other tests don't count.
