@@ -248,7 +248,7 @@ func (r *reader) peek() {
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, min(r.patience, d))
 	defer cancel()
-	if _, err := r.step(ctx); err != nil && !ended(err, ctx) {
+	if _, err := r.step(ctx); err != nil && !ended(ctx, err) {
 		r.fatalf("%s: Next after %d records: %v", r.name, len(r.all), err)
 	}
 }
@@ -332,7 +332,7 @@ func (s *stream) openOrRead(src core.StreamSource, shard core.Shard, at core.Pos
 	if err != nil {
 		return 0, err
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }()
 	x := &reader{stream: s, ShardReader: r, name: string(shard.ID)}
 	for records == 0 && x.end == nil {
 		n, err := x.step(ctx)

@@ -79,7 +79,7 @@ func storeErrorRules() []rule[MakeStore] {
 			ctx, cancel := context.WithCancel(t.ctx)
 			cancel()
 			for _, x := range t.calls(t.b, l) {
-				if err := x.do(ctx); err == nil || !ended(err, ctx) {
+				if err := x.do(ctx); err == nil || !ended(ctx, err) {
 					t.errorf("%s with a context that has ended: %v, want its error", x.name, err)
 				}
 			}
@@ -115,7 +115,7 @@ func (c *checker) prompt(what string, do func(ctx context.Context) error) {
 		}
 		if err == nil {
 			c.errorf("%s: no error, though it was not answered and its context ended", what)
-		} else if ctx.Err() != nil && !ended(err, ctx) {
+		} else if ctx.Err() != nil && !ended(ctx, err) {
 			c.errorf("%s: %v, want the error of its context, or ErrUnavailable", what, err)
 		}
 	})

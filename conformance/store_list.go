@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/shardwarden/shardwarden/core"
@@ -152,9 +153,7 @@ func listRules() []rule[MakeStore] {
 			all := map[core.LeaseKey]core.Lease{}
 			for _, id := range streams {
 				t.complete("List of "+string(id), t.list(t.b, id), of[id])
-				for k, l := range of[id] {
-					all[k] = l
-				}
+				maps.Copy(all, of[id])
 			}
 			t.complete("List of all", t.list(t.b), all)
 			t.complete("List of three", t.list(t.b, streams...), all)
@@ -287,7 +286,7 @@ func listRules() []rule[MakeStore] {
 			switch {
 			case last == nil && n < 100:
 				t.errorf("the context ended, and the listing ended after %d of 100 leases without an error", n)
-			case last != nil && !ended(last, ctx):
+			case last != nil && !ended(ctx, last):
 				t.errorf("the context ended: %v, want its error or ErrUnavailable", last)
 			}
 		}),
@@ -309,6 +308,6 @@ func (c *checker) breakdown(b Breaker, f Fault) (heal func()) {
 }
 
 // ended reports whether err is what a call may say whose context has ended.
-func ended(err error, ctx context.Context) bool {
+func ended(ctx context.Context, err error) bool {
 	return is(err, ctx.Err()) || is(err, context.Cause(ctx)) || is(err, core.ErrUnavailable)
 }

@@ -126,8 +126,8 @@ func setRules() []rule[MakeStore] {
 				}
 			}
 			seen := t.full()
-			for name, w := range writes(&seen) {
-				t.apply(name, seen, w.Set, w.Same&^(core.Ended|core.NotEnded))
+			for _, w := range writes(&seen) {
+				t.apply(w.name, seen, w.Set, w.Same&^(core.Ended|core.NotEnded))
 			}
 		}),
 		storeRule("set-nothing", "A write that names nothing returns the row, and leaves it as it is.", func(t *table) {
@@ -147,23 +147,29 @@ func (t *table) readyStays() {
 	l := t.full()
 	l.Owner, l.Next, l.Run = core.Nobody, core.Nobody, ""
 	l = t.create(l)
-	for name, w := range writes(&l) {
+	for _, w := range writes(&l) {
 		got, err := t.a.Update(t.ctx, t.get(l.Key), 0, w.Set)
 		if err != nil {
-			t.errorf("%s: %v", name, err)
+			t.errorf("%s: %v", w.name, err)
 		} else if !got.Ready || !t.get(l.Key).Ready {
-			t.errorf("%s: the lease is no longer ready", name)
+			t.errorf("%s: the lease is no longer ready", w.name)
 		}
 	}
 }
 
-// writes are those of the engine.
-func writes(seen *core.Lease) map[string]core.Write {
+// named is a write of the engine.
+type named struct {
+	name string
+	core.Write
+}
+
+// writes are those of the engine, in an order in which they can come: a lease that is free is taken before anybody asks for it.
+func writes(seen *core.Lease) []named {
 	p := core.Position{Token: sequence(60), Sub: 4}
-	return map[string]core.Write{
-		"renew": core.Renew(new(2.5)), "take": core.Take(seen, "worker-C", "worker-C:2"), "accept": core.Accept("worker-A:3", true), "mark ready": core.MarkReady(),
-		"ask": core.Ask("worker-D"), "decline": core.Decline(), "hand over": core.HandOver("worker-B"), "release": core.Release(), "checkpoint": core.Store(p, new(3.5)),
-		"prepare": core.PrepareStore(&core.Pending{At: p, State: []byte("s")}), "add children": core.AddChildren([]core.ShardID{"child-5", "child-1"}),
+	return []named{
+		{"take", core.Take(seen, "worker-C", "worker-C:2")}, {"accept", core.Accept("worker-C:3", true)}, {"mark ready", core.MarkReady()}, {"renew", core.Renew(new(2.5))},
+		{"ask", core.Ask("worker-D")}, {"decline", core.Decline()}, {"checkpoint", core.Store(p, new(3.5))}, {"prepare", core.PrepareStore(&core.Pending{At: p, State: []byte("s")})},
+		{"add children", core.AddChildren([]core.ShardID{"child-5", "child-1"})}, {"ask again", core.Ask("worker-B")}, {"hand over", core.HandOver("worker-B")}, {"release", core.Release()},
 	}
 }
 

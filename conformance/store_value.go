@@ -183,7 +183,7 @@ func valueRules() []rule[MakeStore] {
 				}
 			}
 			in := t.full()
-			want := core.Lease(copied(in))
+			want := copied(in)
 			got := t.create(in)
 			spoil(&in)
 			t.want("row after the lease that was created was changed", t.get(want.Key), want)
@@ -233,7 +233,10 @@ func valueRules() []rule[MakeStore] {
 					t.fill(30, nil)
 					for range 3 {
 						t.list(t.b)
-						for range t.a.List(t.ctx) {
+						for _, err := range t.a.List(t.ctx) {
+							if err != nil {
+								t.errorf("List: %v", err)
+							}
 							break
 						}
 						_ = t.get(l.Key)

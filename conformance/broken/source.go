@@ -144,7 +144,7 @@ func describing(kind, as error) func(*sourceHarness, *memory.Stream) *source {
 		s.describe = func(ctx context.Context) (core.StreamInfo, error) {
 			info, err := s.Stream.Describe(ctx)
 			if errors.Is(err, kind) {
-				err = fmt.Errorf("describe: %w: %v", as, err)
+				err = fmt.Errorf("describe: %w (%s)", as, err.Error())
 			}
 			return info, err
 		}
@@ -533,7 +533,7 @@ func Sources() []Source {
 		{"takes a refusal for a stream that is not there", "error-denied", describing(core.ErrDenied, core.ErrNotFound)},
 		{"leaves a goroutine behind with each reader", "no-goroutine-left", from(func(s *source) {
 			s.open = func(ctx context.Context, shard core.Shard, at core.Position) (core.ShardReader, error) {
-				go func() { time.Sleep(3 * time.Second) }() // longer than the suite waits
+				go rest(3 * time.Second) // longer than the suite waits
 				return s.Stream.Open(ctx, shard, at)
 			}
 		})},

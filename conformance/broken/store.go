@@ -195,7 +195,7 @@ func mapping(kind, as error) func(*storeHarness, *memory.Store) core.LeaseStore 
 		s.get = func(ctx context.Context, key core.LeaseKey) (core.Lease, error) {
 			l, err := s.Store.Get(ctx, key)
 			if errors.Is(err, kind) {
-				err = fmt.Errorf("get: %w: %v", as, err)
+				err = fmt.Errorf("get: %w (%s)", as, err.Error())
 			}
 			return l, err
 		}
@@ -223,7 +223,7 @@ func Stores() []Store {
 				if !same.Holds(&seen, &row) {
 					return core.Lease{}, &core.ConflictError{Key: seen.Key, Row: &row}
 				}
-				pause()
+				rest(100 * time.Microsecond)
 				return s.Store.Update(ctx, seen, 0, set)
 			}
 		})},
@@ -333,7 +333,7 @@ func Stores() []Store {
 			s.update = func(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
 				row, err := s.Store.Update(ctx, seen, same, set)
 				if errors.Is(err, core.ErrConflict) {
-					err = fmt.Errorf("update: %w: %v", core.ErrConflict, err)
+					err = fmt.Errorf("update: %w (%s)", core.ErrConflict, err.Error())
 				}
 				return row, err
 			}
@@ -428,7 +428,7 @@ func Stores() []Store {
 			s.get = func(ctx context.Context, key core.LeaseKey) (core.Lease, error) {
 				l, err := s.Store.Get(ctx, key)
 				if err != nil && !errors.Is(err, core.ErrNotFound) {
-					err = fmt.Errorf("get: %v", err)
+					err = errors.New("get: " + err.Error())
 				}
 				return l, err
 			}
@@ -505,7 +505,7 @@ func Stores() []Store {
 						return fmt.Errorf("table is being made: %w", core.ErrConflict)
 					}
 					defer busy.Delete(h)
-					time.Sleep(10 * time.Millisecond)
+					rest(10 * time.Millisecond)
 					return nil
 				}
 			})
@@ -689,12 +689,12 @@ func Stores() []Store {
 		})},
 		{"leaves a goroutine behind with each listing", "no-goroutine-left", by(func(_ *storeHarness, s *hooks) {
 			s.list = func(ctx context.Context, streams ...core.StreamID) iter.Seq2[core.Lease, error] {
-				go func() { time.Sleep(3 * time.Second) }() // longer than the suite waits
+				go rest(3 * time.Second) // longer than the suite waits
 				return s.Store.List(ctx, streams...)
 			}
 		})},
 	}
 }
 
-// pause lets others come between.
-func pause() { time.Sleep(100 * time.Microsecond) }
+// rest does nothing for a while, so that others come between.
+func rest(d time.Duration) { <-time.NewTimer(d).C }

@@ -100,10 +100,6 @@ func (h *harness) Remake(context.Context) error {
 // In real time: the file system dates its markers by its own clock, and what was open when is read from them.
 func TestConformance(t *testing.T) {
 	conformance.TestSource(t, func(context.Context) (conformance.SourceHarness, error) {
-		dir, err := os.MkdirTemp(t.TempDir(), "lines")
-		if err != nil {
-			return nil, err
-		}
-		return newHarness(dir)
+		return newHarness(t.TempDir())
 	})
 }
