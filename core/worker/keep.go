@@ -274,10 +274,15 @@ func (w *Worker) childrenOf(ctx context.Context, h *holding) ([]core.Shard, erro
 		return nil, err
 	}
 	var out []core.Shard
+	open := false
 	for _, s := range in.Shards {
 		if slices.Contains(s.Parents, h.key.Shard) {
 			out = append(out, s)
 		}
+		open = open || s.ID == h.key.Shard && !s.Closed
+	}
+	if open && len(out) == 0 {
+		return nil, &core.Error{Op: "list children", Stream: h.key.Stream, Shard: h.key.Shard, Err: fmt.Errorf("its reader says it has ended, and the listing shows it open: the listing is older than its end, or the reader is wrong: %w", core.ErrUnavailable)}
 	}
 	return out, nil
 }
