@@ -59,6 +59,7 @@ type Member struct {
 	gate    gate
 	lease   time.Duration // LeaseDuration by its clock, in true time
 	trust   time.Duration // what is left of it without StopMargin
+	whole   bool          // batches are acknowledged whole, by the engine
 	stop    context.CancelFunc
 	stopped bool
 	zombie  bool
@@ -97,6 +98,7 @@ func (f *Fleet) Join(id string, drift float64) (*Member, error) {
 		*d = time.Duration(float64(*d) * (1 + drift))
 	}
 	m.lease, m.trust = c.LeaseDuration, c.LeaseDuration-c.StopMargin
+	m.whole = f.Form == Process && c.KeyConcurrency == 1 || f.Form == Factory && c.KeyConcurrency == 1 || f.Form == Pull
 	switch f.Form {
 	case Factory:
 		c.Factory = func(context.Context, core.Session) (core.Processor, error) { return core.ProcessorFunc(m.process), nil }
@@ -148,8 +150,9 @@ func (m *Member) Die() {
 	m.Break(store.Fault{Hang: true})
 }
 
-// Pause stops a worker at its doors. resume may be called more than once.
-func (m *Member) Pause() (resume func()) { return m.ill(m.gate.close()) }
+// Pause stops a worker at its doors: calls that are under way (answers) get no answer until resume, which may be called more than once; else
+// none is made either, as if it froze a moment earlier.
+func (m *Member) Pause(answers bool) (resume func()) { return m.ill(m.gate.close(!answers)) }
 
 // Break makes calls to the table go wrong until heal is called.
 func (m *Member) Break(f store.Fault) (heal func()) { return m.ill(m.Store.Break(f)) }
@@ -319,7 +322,7 @@ func (m *Member) process(ctx context.Context, b *core.Batch) (err error) {
 	call := m.fleet.Judge.enter(ctx, m, b)
 	done := false
 	defer func() { m.fleet.Judge.leave(call, done && err == nil && ctx.Err() == nil) }() // a panic too
-	m.gate.pass()
+	m.gate.leave()
 	if m.fleet.Do != nil {
 		err = m.fleet.Do(ctx, m, b)
 	}

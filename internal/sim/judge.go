@@ -366,7 +366,7 @@ func (j *Judge) deliver(s *shardLog, c *call, r *record, now time.Time) {
 	if r.at < s.base && !j.tainted {
 		j.bad(s.id, "D8: record %d of the shard is delivered under fence %d, though the checkpoint stood behind %d records when that began", r.at+1, c.fence, s.base)
 	}
-	if r.acked && r.ackedBy == c.fence && c.m.fleet.Form != Manual && !r.ackedAt.Equal(s.fenced) && !j.tainted {
+	if r.acked && r.ackedBy == c.fence && c.m.whole && !r.ackedAt.Equal(s.fenced) && !j.tainted {
 		j.bad(s.id, "D10: %s is given record %d of the shard again under fence %d, under which it had acknowledged it", c.m.Name, r.at+1, c.fence)
 	}
 	switch {
@@ -414,4 +414,46 @@ func (j *Judge) leave(c *call, ok bool) {
 	for s.ownAcked < len(s.records) && j.records[s.records[s.ownAcked]].ackedBy == s.fence {
 		s.ownAcked++
 	}
+}
+
+// number is the place of a sequence number in records, -1 where it is none.
+func (j *Judge) number(sequence string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if n, ok := j.bySeq[sequence]; ok {
+		return n
+	}
+	return -1
+}
+
+// at is the place of a record in its shard.
+func (j *Judge) at(n int) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.records[n].at
+}
+
+// nextOf is the first record of a shard that was not delivered yet.
+func (j *Judge) nextOf(id core.ShardID) (n int, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := j.shard(id)
+	for _, n := range s.records {
+		if !j.records[n].delivered {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// dead notes what the dead-letter function took: it is done.
+func (j *Judge) dead(b *core.Batch) {
+	j.mu.Lock()
+	s := j.shard(b.Shard)
+	c := &call{shard: s, fence: b.Fence}
+	for i := range b.Records {
+		c.records = append(c.records, j.bySeq[b.Records[i].Sequence])
+	}
+	j.mu.Unlock()
+	j.leave(c, true)
 }

@@ -217,7 +217,7 @@ func (j *Judge) given(s *shardLog, m *Member, before, after *core.Lease, now tim
 			j.bad(s.id, "T12: %s gives the lease to %q while its handler still runs under fence %d", m.Name, after.Owner, c.fence)
 		}
 	}
-	if m.fleet.Form == Manual || s.holder != m || s.lastAck.Equal(now) {
+	if !m.whole || s.holder != m || s.lastAck.Equal(now) {
 		return
 	}
 	// What it acknowledged while it was trusted is in, or the next owner repeats it for nothing.

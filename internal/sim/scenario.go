@@ -195,15 +195,19 @@ func (s *scenario) handle(ctx context.Context, m *Member, b *core.Batch) error {
 	if !ok || float64(s.rng.intN(1000)) >= mood.odds*1000 {
 		return nil
 	}
+	return mood.act(ctx)
+}
+
+func (m mood) act(ctx context.Context) error {
 	wait := func(done <-chan struct{}) {
-		t := time.NewTimer(mood.delay)
+		t := time.NewTimer(m.delay)
 		defer t.Stop()
 		select {
 		case <-t.C:
 		case <-done:
 		}
 	}
-	switch mood.kind {
+	switch m.kind {
 	case "slow":
 		wait(ctx.Done())
 		return ctx.Err()
@@ -334,10 +338,17 @@ func (s *scenario) length(least, most time.Duration) time.Duration {
 // longestDelay is how late a write may come.
 const longestDelay = 20 * time.Second
 
-// trouble makes something go wrong for a while.
+// trouble makes something go wrong with a worker for a while: one thing, or one after the other.
 func (s *scenario) trouble() {
 	alive := s.Alive()
 	m := alive[s.r.IntN(len(alive))]
+	for range 1 + s.r.IntN(3) {
+		s.hinder(m)
+		time.Sleep(time.Duration(s.r.IntN(2000)) * time.Millisecond)
+	}
+}
+
+func (s *scenario) hinder(m *Member) {
 	d := s.length(500*time.Millisecond, 90*time.Second)
 	odds := func() float64 {
 		if s.r.IntN(3) == 0 {
@@ -366,7 +377,7 @@ func (s *scenario) trouble() {
 	case 7:
 		table(store.Fault{Err: core.ErrThrottled, Odds: 0.8})
 	case 8, 9:
-		s.after(d, m.Pause())
+		s.after(d, m.Pause(s.r.IntN(2) == 0))
 	case 10:
 		stream(source.Fault{Kind: source.Fail, Odds: odds(), Delay: delay / 10, Hang: s.r.IntN(4) == 0})
 	case 11:
