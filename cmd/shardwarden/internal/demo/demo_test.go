@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -22,7 +21,7 @@ func fake(t *testing.T, on stage, o options) (s summary, text string, err error)
 		if on == nil {
 			on = newRoom(o.shards)
 		}
-		s, err = playOn(t.Context(), on, o, &out, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		s, err = playOn(t.Context(), on, o, &out, slog.New(slog.DiscardHandler))
 		text = out.String()
 	})
 	return s, text, err
