@@ -509,7 +509,13 @@ func (p *player) delivered() string {
 		}
 		fmt.Fprintf(&b, "%s: %d records, %d delivered, %d acknowledged\n", s.id, len(s.records), n, s.acked)
 	}
-	fmt.Fprintf(&b, "%d again after an error, %d again after a loss\n", j.stats.Retried, j.stats.Repeated)
+	some := func(n int) string { // how many is chance
+		if n == 0 {
+			return "none"
+		}
+		return "some"
+	}
+	fmt.Fprintf(&b, "again after an error: %s; again after a loss: %s\n", some(j.stats.Retried), some(j.stats.Repeated))
 	return b.String()
 }
 
