@@ -32,8 +32,9 @@ table of that name (made if it is missing). Each record is one JSON object on st
 arrived in milliseconds since 1970, data in base64. A record is acknowledged once it was written, so after a kill -9 some may come again and
 none is lost. Logs go to stderr.
 
-SIGINT or SIGTERM finishes what is being printed, stores the checkpoints, gives the leases up and exits with 0; a second one ends it at once. So
-does, in order, a reader of stdout that goes away. Exit status 1: it could not go on; 2: the command line makes no sense.`
+SIGINT or SIGTERM finishes what is being printed, stores the checkpoints, gives the leases up and exits with 0; a second one, half a second
+later or more, ends it at once. A reader of stdout that goes away ends it in order too. Exit status 1: it could not go on; 2: the command line
+makes no sense.`
 
 const examples = `  shardwarden consume kinesis --stream orders --app billing
   shardwarden consume kinesis --stream orders --app peek --from latest --text | jq .text
