@@ -4,9 +4,16 @@ SCENARIO ?= all
 # Checks of docs/model that take a minute or two together; MODEL=. runs all of them (about five minutes).
 MODEL    ?= ^(T-|C-|M-|S-reach|S1S5-release|S1S5-old|S1S5-checkpoint$$|S3S4-live)
 FUZZTIME ?= 6
+# A simulated fleet: make simulate WORKERS=20 SHARDS=200 HOURS=24 SEED=7 FAULTS=heavy
+WORKERS  ?= 20
+SHARDS   ?= 200
+HOURS    ?= 2
+SEED     ?= 1
+FAULTS   ?= heavy
+SEEDS    ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint bench fuzz-smoke model interop-smoke interop
+.PHONY: help build demo test lint bench simulate simulate-many planted fuzz-smoke model interop-smoke interop
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +35,15 @@ lint: ## go vet, golangci-lint, gofmt, go mod tidy, go fix, and the rules of the
 bench: ## benchmarks of the library, and those of bench/ that need no peer
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	@if [ -f bench/go.mod ]; then echo "$(GO) -C bench test -run '^$$' -bench . -benchmem ./..." && $(GO) -C bench test -run '^$$' -bench . -benchmem ./...; fi
+
+simulate: ## a fleet in fake time under faults: WORKERS, SHARDS, HOURS, SEED, FAULTS=none|light|heavy (docs/simulation.md)
+	$(GO) test -count=1 -timeout 0 -run '^TestSimulate$$' -v ./internal/sim -args -workers=$(WORKERS) -shards=$(SHARDS) -hours=$(HOURS) -seed=$(SEED) -faults=$(FAULTS)
+
+simulate-many: ## SEEDS (200) fleets of 10 workers and 60 shards, 2 hours each, heavy faults; under 5 minutes on 2 free cores
+	$(GO) test -count=1 -timeout 30m -run '^TestSimulate$$' ./internal/sim -args -workers=10 -shards=60 -hours=2 -seeds=$(SEEDS) -faults=heavy
+
+planted: ## break the engine on purpose, one rule at a time: the simulation must find each (docs/simulation.md)
+	$(GO) test -count=1 -tags planted -timeout 60m -v ./internal/sim/planted
 
 fuzz-smoke: ## each fuzz target for FUZZTIME seconds (6), at most 4 minutes together
 	GO="$(GO)" FUZZTIME=$(FUZZTIME) tools/fuzz-smoke
