@@ -154,15 +154,6 @@ func (s *editing) Update(ctx context.Context, seen core.Lease, same core.Same, s
 	return s.LeaseStore.Update(ctx, seen, same, set)
 }
 
-type overwriting struct{ core.LeaseStore }
-
-func (s *overwriting) Create(ctx context.Context, l core.Lease) (core.Lease, error) {
-	if err := s.LeaseStore.Delete(ctx, l, 0); err != nil {
-		return l, err
-	}
-	return s.LeaseStore.Create(ctx, l)
-}
-
 type shortList struct{ core.LeaseStore }
 
 func (s *shortList) List(ctx context.Context, streams ...core.StreamID) iter.Seq2[core.Lease, error] {
@@ -179,12 +170,6 @@ func (s *shortList) List(ctx context.Context, streams ...core.StreamID) iter.Seq
 			}
 		}
 	}
-}
-
-type deletesAll struct{ core.LeaseStore }
-
-func (s *deletesAll) Delete(ctx context.Context, seen core.Lease, _ core.Same) error {
-	return s.LeaseStore.Delete(ctx, seen, 0)
 }
 
 // changed is a source whose pages were changed.

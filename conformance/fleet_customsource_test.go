@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,11 +24,7 @@ type directory struct {
 
 func makeDirectory(t *testing.T) MakeSource {
 	return func(context.Context) (SourceHarness, error) {
-		d, err := os.MkdirTemp(t.TempDir(), "stream")
-		if err != nil {
-			return nil, err
-		}
-		h := &directory{dir: d}
+		h := &directory{dir: t.TempDir()}
 		return h, os.WriteFile(h.path("shard-0", ".log"), nil, 0o644)
 	}
 }
@@ -57,18 +54,18 @@ func (h *directory) Put(_ context.Context, shard core.ShardID, key string, data 
 func (h *directory) goOn(shards []core.ShardID, children int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	text := ""
+	var text strings.Builder
 	for range children {
 		h.made++
 		id := core.ShardID(fmt.Sprint("shard-", h.made))
 		if err := os.WriteFile(h.path(id, ".log"), nil, 0o644); err != nil {
 			return err
 		}
-		text += string(id) + "\n"
+		text.WriteString(string(id) + "\n")
 	}
 	for _, id := range shards {
 		draft := h.path(id, ".draft")
-		if err := os.WriteFile(draft, []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(draft, []byte(text.String()), 0o644); err != nil {
 			return err
 		}
 		if err := os.Rename(draft, h.path(id, ".closed")); err != nil {
