@@ -81,7 +81,7 @@ type SourceLacks struct {
 	ChildrenAtEnd   bool // the last page names no children: the engine lists the shards instead
 	Lag             bool // Page.Lag is always negative
 	RecordPositions bool // a position lies between pages only
-	StartTime       bool // AtTime cannot be opened; a Latest start is resolved by Resolver or not at all
+	StartTime       bool // AtTime cannot be opened. A Latest start is resolved by Resolver; without that it is refused
 }
 
 // HashRange is the part of the key space that a shard holds, both ends inclusive, as 128-bit unsigned numbers with the highest byte

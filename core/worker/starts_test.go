@@ -1,6 +1,8 @@
 package worker_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,4 +49,18 @@ func TestLatestWithoutStartTimes(t *testing.T) {
 		f.check()
 		f.stopAll()
 	})
+}
+
+// A source that can neither open a time nor resolve one cannot begin at LATEST: what arrived between the start and the first read would be lost.
+func TestLatestWithNothingToResolveIt(t *testing.T) {
+	w, err := worker.New(worker.Config{
+		Streams: worker.One(source.New("s", 1, source.Lacking(core.SourceLacks{StartTime: true})).Plain(), core.FromLatest), Store: store.New(),
+		Process: func(context.Context, *core.Batch) error { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Run(t.Context()); !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("Run: %v, want ErrInvalid", err)
+	}
 }

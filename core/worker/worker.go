@@ -305,6 +305,9 @@ func (w *Worker) addStream(ctx context.Context, s core.Stream) error {
 	if s.Start.Anchor == core.AtTime && info.Lacks.StartTime {
 		return fmt.Errorf("stream %s cannot start at a time: its source cannot open one: %w", info.ID, core.ErrInvalid)
 	}
+	if _, resolves := s.Source.(core.Resolver); s.Start.Anchor == core.Latest && info.Lacks.StartTime && !resolves {
+		return fmt.Errorf("stream %s cannot start at %s: its source can neither open a time nor resolve one (core.Resolver): %w", info.ID, s.Start, core.ErrInvalid)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.streams[info.ID] == nil {
