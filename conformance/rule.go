@@ -91,6 +91,13 @@ func need[V any](c *checker, h any, verb string) V {
 	return v
 }
 
+// returns runs f as within does, and ends the rule if it does not return: nobody else may use what it uses.
+func (c *checker) returns(what string, f func()) {
+	if !c.within(what, f) {
+		runtime.Goexit()
+	}
+}
+
 // within runs f and waits for it as long as patience lasts; false means that it did not return.
 func (c *checker) within(what string, f func()) bool {
 	done := make(chan struct{})

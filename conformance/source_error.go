@@ -20,7 +20,7 @@ func sourceErrorRules() []rule[MakeSource] {
 				"Shards":       func() error { _, err := s.b.Shards(s.ctx, core.Position{}); return err },
 				"Open or Next": func() error { _, err := s.openOrRead(s.b, shard, core.FromHorizon); return err },
 			} {
-				s.within(name, func() {
+				s.returns(name, func() {
 					if err := do(); !is(err, want) {
 						s.errorf("%s: %v, want %v", name, err, want)
 					}
@@ -45,7 +45,7 @@ func sourceErrorRules() []rule[MakeSource] {
 				heal := s.breakdown(b, f)
 				tried = true
 				for range 2 {
-					s.within("Next of a reader whose service is "+string(f), func() {
+					s.returns("Next of a reader whose service is "+string(f), func() {
 						if n, err := r.step(s.ctx); err == nil {
 							s.errorf("Next while the service is %s: %d records and no error", f, n)
 						}

@@ -16,7 +16,7 @@ func readerRules() []rule[MakeSource] {
 			r := s.read(s.a, shard, core.FromHorizon)
 			r.until(func() bool { return len(r.all) >= 2 })
 			for range 3 {
-				s.within("Next at the tip", func() {
+				s.returns("Next at the tip", func() {
 					if n, err := r.step(s.ctx); err != nil || n > 0 || r.end != nil {
 						s.errorf("Next at the tip: %d records, error %v, end %v; want an empty page", n, err, r.end != nil)
 					}
@@ -33,7 +33,7 @@ func readerRules() []rule[MakeSource] {
 			for _, after := range []time.Duration{0, 3 * time.Millisecond, 20 * time.Millisecond} {
 				var took time.Duration
 				var err error
-				ok := s.within("Next whose context ended", func() {
+				s.returns("Next whose context ended", func() {
 					ctx, cancel := context.WithCancel(s.ctx)
 					if after == 0 {
 						cancel()
@@ -47,8 +47,6 @@ func readerRules() []rule[MakeSource] {
 					took = time.Since(began) - after
 				})
 				switch {
-				case !ok:
-					return
 				case err == nil:
 					s.errorf("Next does not fail, %v after its context has ended", took)
 				case !is(err, context.Canceled):
@@ -70,7 +68,7 @@ func readerRules() []rule[MakeSource] {
 					s.fatalf("Open: %v", err)
 				}
 				var closed, back time.Time
-				ok := s.within("Next of a reader that is closed", func() {
+				s.returns("Next of a reader that is closed", func() {
 					var wg sync.WaitGroup
 					wg.Go(func() {
 						s.pause(5)
@@ -92,9 +90,6 @@ func readerRules() []rule[MakeSource] {
 					back = time.Now()
 					wg.Wait()
 				})
-				if !ok {
-					return
-				}
 				if took := back.Sub(closed); took > promptly {
 					s.errorf("Next came back %v after Close", took)
 				}

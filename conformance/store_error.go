@@ -104,7 +104,7 @@ const promptly = time.Second
 
 // prompt asks that a call that waits comes back when its context ends.
 func (c *checker) prompt(what string, do func(ctx context.Context) error) {
-	c.within(what, func() {
+	c.returns(what, func() {
 		const after = 100 * time.Millisecond
 		ctx, cancel := context.WithTimeout(c.ctx, after)
 		defer cancel()
