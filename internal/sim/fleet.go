@@ -221,7 +221,7 @@ func (f *Fleet) End() {
 	for _, m := range f.members {
 		m.Leave()
 		<-m.Done
-		time.Sleep(5 * time.Second)
+		time.Sleep(m.lease)
 	}
 	f.prune()
 }

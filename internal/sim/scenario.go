@@ -73,9 +73,10 @@ func (r Report) String() string {
 	return text
 }
 
-// WholeWithin is how long after the last fault every record must have been acknowledged and every shard be served. The parts: a lease expires
-// (10 s, and a look), a handler that hangs keeps a hand-over waiting (30 s), a reader that failed or stalled is begun anew.
-const WholeWithin = 90 * time.Second
+// WholeWithin is how long after the last fault every record must have been acknowledged and every shard be served. The parts: leases expire, and
+// are looked at, perhaps twice (a late hand-over to one that is gone); a handler that hangs keeps a hand-over waiting (20 s); a reader that failed
+// or stalled is begun anew (10 s).
+func WholeWithin(lease time.Duration) time.Duration { return time.Minute + 3*lease }
 
 // Run runs a fleet. It must be called in a synctest bubble.
 func Run(set Settings) Report {
@@ -98,6 +99,7 @@ type scenario struct {
 	calms   int
 	wholest time.Duration
 	keys    int
+	whole   time.Duration // WholeWithin
 
 	mu    sync.Mutex
 	moods map[core.ShardID]mood // what handlers of a shard do
@@ -149,6 +151,9 @@ func newScenario(set Settings) *scenario {
 		s.Plain = true
 		say("no presence")
 	}
+	lease := []time.Duration{10, 10, 20, 30}[r.IntN(4)] * time.Second
+	s.whole = WholeWithin(lease)
+	say("leases of %v", lease)
 	s.Form = []Form{Process, Process, Factory, Pull, Manual}[r.IntN(5)]
 	keys, every, once, shardWindow := 1, time.Duration(0), 0, int64(0)
 	if s.Form != Pull && s.Form != Manual && pick(0.3) {
@@ -174,6 +179,7 @@ func newScenario(set Settings) *scenario {
 		say("finished leases deleted after %v", clean)
 	}
 	s.Config = func(c *worker.Config) {
+		c.LeaseDuration, c.LookEvery = lease, lease/4
 		c.KeyConcurrency, c.CheckpointEvery, c.MaxShardsAtOnce, c.ReadAheadShard, c.KeepFinished = keys, every, once, shardWindow, keep
 		c.OnError.MaxBackoff, c.OnError.Bisect = 5*time.Second, bisect
 		c.HandlerStopTimeout = 20 * time.Second
@@ -246,16 +252,16 @@ func (s *scenario) run() {
 			s.Judge.fault("", "L1: no lease within a minute")
 		}
 	}
-	for !s.Judge.Broken() && (s.calms == 0 || time.Until(end) > WholeWithin) {
+	for !s.Judge.Broken() && (s.calms == 0 || time.Until(end) > s.whole) {
 		trouble := time.Duration(5+s.r.IntN(15)) * time.Minute
-		until := time.Now().Add(min(trouble, time.Until(end)-WholeWithin/2))
+		until := time.Now().Add(min(trouble, time.Until(end)-s.whole/2))
 		for time.Now().Before(until) && !s.Judge.Broken() {
 			s.step()
 		}
 		s.calmDown()
 	}
 	s.heal()
-	time.Sleep(longestDelay + 15*time.Second) // a late announcement of a worker that left brings it back for a lease duration
+	time.Sleep(longestDelay + s.whole/3) // a late announcement of a worker that left brings it back for a lease duration
 	s.Fleet.End()
 	s.atEnd()
 }
@@ -421,7 +427,7 @@ func (s *scenario) calmDown() {
 		}
 	}
 	n := s.Judge.Stats().Records
-	took, ok := s.Await(WholeWithin, func() bool { return s.Judge.Undone(n) == 0 })
+	took, ok := s.Await(s.whole, func() bool { return s.Judge.Undone(n) == 0 })
 	if !ok && !s.Judge.Broken() {
 		shard, text := s.Judge.unfinished(n)
 		s.Judge.fault(shard, "L1: %v after the faults ended, records are not acknowledged: %s", took, text)

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"flag"
 	"fmt"
+	"runtime/debug"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,12 @@ var (
 	until   = flag.Bool("until", false, "one seed after the other, until one breaks a rule")
 	faults  = flag.String("faults", "heavy", "none, light or heavy")
 )
+
+// A simulation makes much garbage and keeps little.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	m.Run()
+}
 
 // TestSimulate runs fleets from seeds and prints what became of them. See docs/simulation.md.
 func TestSimulate(t *testing.T) {
