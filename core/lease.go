@@ -12,7 +12,7 @@ import (
 type Lease struct {
 	Key   LeaseKey
 	Owner WorkerID // who may process; Nobody: free
-	Next  WorkerID // whom the owner is asked to hand it to; Nobody: no one asked
+	Next  WorkerID // whom the owner is asked to hand it to, never the owner; Nobody: no one asked, or there is no owner
 	// Counter is the optimistic lock. In counter mode (the default) it grows by one with each write of an owner and each change of owner, so
 	// that it is also the owner's sign of life; with stores that have sessions, with each change of owner only.
 	Counter    int64

@@ -20,7 +20,7 @@ type LeaseStore interface {
 
 	// List yields the leases of the streams (none named: of all), in any order. It is complete, or it ends with an error. A row that is a
 	// lease and cannot be read is yielded as a *RowError, and the listing goes on; every other error is the last thing yielded. Rows that are
-	// no leases are skipped. The rows may be somewhat stale, as Staleness (where offered) says; a write's condition catches that.
+	// no leases are skipped. The rows may be somewhat stale: a write's condition catches that.
 	List(ctx context.Context, streams ...StreamID) iter.Seq2[Lease, error]
 
 	// Get reads one lease, strongly consistent: every write that was answered before the call is seen. ErrNotFound where there is none;
