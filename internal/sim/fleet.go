@@ -35,6 +35,8 @@ type Fleet struct {
 	Plain  bool          // workers see a table without presence
 	Start  core.Position // where the application begins
 	Config func(*worker.Config)
+	// Reach, where set, makes a member's way to another stream and table than those in memory, whose writes the judge does not see.
+	Reach func(*Member) (core.StreamSource, core.LeaseStore)
 	// Do is what a handler does with a batch, by default nothing. It is called after the judge has taken note.
 	Do func(ctx context.Context, m *Member, b *core.Batch) error
 
@@ -89,6 +91,10 @@ func (f *Fleet) Join(id string, drift float64) (*Member, error) {
 	c := worker.Config{ID: core.WorkerID(id), Streams: worker.One(pipe{m.Src, m}, f.Start), Store: link{m.Store, m}}
 	if f.Plain {
 		c.Store = plain{link{m.Store, m}}
+	}
+	if f.Reach != nil {
+		source, table := f.Reach(m)
+		c.Streams, c.Store = worker.One(source, f.Start), table
 	}
 	if f.Config != nil {
 		f.Config(&c)

@@ -78,6 +78,9 @@ type shardLog struct {
 	fence  uint64
 	base   int // records behind the checkpoint as that write left it begin here
 	begun  bool
+	// the ownership that delivered last
+	last      uint64
+	lastOwner *Member
 
 	fenced   time.Time // when an owner last stopped by its own clock
 	attempts map[*Member]attempt
@@ -337,6 +340,10 @@ func (j *Judge) isFirst(s *shardLog, c *call) {
 			}
 		}
 	}
+	if c.fence < s.last || c.fence == s.last && s.lastOwner != c.m && s.lastOwner != nil {
+		j.bad(s.id, "D11: %s delivers under fence %d after %s did under %d", c.m.Name, c.fence, s.lastOwner.Name, s.last)
+	}
+	s.last, s.lastOwner = c.fence, c.m
 	for other := range s.running {
 		switch {
 		case other.m == c.m && other.fence == c.fence:

@@ -43,7 +43,7 @@ func (j *Judge) write(before, after *core.Lease, by string) {
 		s.existed, s.wrote = true, now
 	case after == nil:
 		s.done = before.Ended()
-		s.holder = nil
+		s.holder, s.last, s.lastOwner = nil, 0, nil // fences begin anew with the row
 	default:
 		j.follow(s, m, before, after, now)
 	}
