@@ -48,6 +48,7 @@ func (w *Worker) Shutdown(ctx context.Context) error {
 // release gives every lease away within patience. Handlers have the time soft to finish by themselves; then their contexts end. A clean stop
 // returns nil.
 func (w *Worker) release(patience context.Context, soft time.Duration) error {
+	w.seeWhoStays(patience)
 	w.mu.Lock()
 	held := make([]*holding, 0, len(w.held))
 	keys := make([]core.LeaseKey, 0, len(w.held))
@@ -87,6 +88,22 @@ func (w *Worker) release(patience context.Context, soft time.Duration) error {
 	}
 	slices.SortFunc(left, func(a, b core.LeaseKey) int { return strings.Compare(a.String(), b.String()) })
 	return &AbandonedError{left}
+}
+
+// seeWhoStays looks once more: who was present at the last look may have stopped since, and a lease handed to it would wait to expire.
+func (w *Worker) seeWhoStays(ctx context.Context) {
+	callCtx, cancel := w.callContext(ctx)
+	defer cancel()
+	sight, err := core.See(callCtx, w.store, w.streamIDs()...)
+	if err != nil {
+		w.storeError("look", core.LeaseKey{}, err)
+		return
+	}
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.table.read(sight, now, w.evidence)
+	w.present = w.table.present(w.cfg.ID, now, w.limits)
 }
 
 // sweep gives back what was handed to this worker while it stopped, and what it gave up without an answer: otherwise that waits to expire.
