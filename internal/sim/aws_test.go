@@ -275,7 +275,7 @@ func simulateAWS(t *testing.T, seed uint64) {
 		t.Error(b)
 	}
 	s := f.Judge.Stats()
-	t.Logf("whole again %v after the faults; %d records, %d deliveries; %d leases lost, %d fenced off; slowest record %v", took, s.Records, s.Delivered, s.Losses, s.Fenced, s.Slowest)
+	t.Logf("whole again %v after the faults; %d records, %d deliveries; %d leases lost, %d fenced off; longest wait %v", took, s.Records, s.Delivered, s.Losses, s.Fenced, s.WaitWorst)
 }
 
 // middle is the hash key in the middle of a range, in the decimal notation of the service.

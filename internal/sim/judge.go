@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,14 +36,15 @@ type Judge struct {
 
 // Stats are what happened.
 type Stats struct {
-	Records, Delivered, Repeated, Retried int           // records; deliveries; of those, of records acknowledged before, or after an error
-	Takes, Failovers, HandOvers, Releases int           // changes of owner
-	Declines, Accepts, Asks               int           //
-	Losses, Fenced                        int           // as the workers told
-	Writes                                int           // of the table that went through
-	Overlaps                              int           // handlers still running, their contexts cancelled, when the next owner began
-	Slowest                               time.Duration // from put to the first delivery
-	SlowestAt                             core.ShardID
+	Records, Delivered, Repeated, Retried int // records; deliveries; of those, of records acknowledged before, or after an error
+	Takes, Failovers, HandOvers, Releases int // changes of owner
+	Declines, Accepts, Asks               int //
+	Losses, Fenced                        int // as the workers told
+	Writes                                int // of the table that went through
+	Overlaps                              int // handlers still running, their contexts cancelled, when the next owner began
+	// Of the longest wait of a record in each shard, from put to the first delivery: the median, that of nine in ten, and the worst.
+	WaitMedian, WaitMost, WaitWorst time.Duration
+	WaitAt                          core.ShardID // the shard of the worst
 }
 
 type record struct {
@@ -78,6 +81,7 @@ type shardLog struct {
 	fence  uint64
 	base   int // records behind the checkpoint as that write left it begin here
 	begun  bool
+	worst  time.Duration // the longest that a record waited for its first delivery
 	// the ownership that delivered last
 	last      uint64
 	lastOwner *Member
@@ -179,6 +183,11 @@ func (j *Judge) Stats() Stats {
 	defer j.mu.Unlock()
 	s := j.stats
 	s.Records = len(j.records)
+	waits := slices.SortedFunc(slices.Values(j.order), func(a, b *shardLog) int { return cmp.Compare(a.worst, b.worst) })
+	if n := len(waits); n > 0 {
+		last := waits[n-1]
+		s.WaitMedian, s.WaitMost, s.WaitWorst, s.WaitAt = waits[n/2].worst, waits[n*9/10].worst, last.worst, last.id
+	}
 	return s
 }
 
@@ -379,9 +388,7 @@ func (j *Judge) deliver(s *shardLog, c *call, r *record, now time.Time) {
 	switch {
 	case !r.delivered:
 		r.delivered = true
-		if d := now.Sub(r.put); d > j.stats.Slowest {
-			j.stats.Slowest, j.stats.SlowestAt = d, s.id
-		}
+		s.worst = max(s.worst, now.Sub(r.put))
 	case r.failed:
 		j.stats.Retried++
 	default:

@@ -26,7 +26,7 @@ var faults = []fault{
 		{"core/worker/holding.go", `			h.wrote(row, start)`, `			h.wrote(row, time.Now())`},
 	}},
 	{"own deadline from the end of the take", "2: from its start", 20, []edit{
-		{"core/worker/look.go", `	w.hold(row, run, start, LeaseTaken, seen.Owner)`, `	w.hold(row, run, time.Now(), LeaseTaken, seen.Owner)`},
+		{"core/worker/look.go", `	w.hold(row, run, start, LeaseTaken, seen.Owner)`, `	w.hold(row, run, start.Add(time.Since(start)), LeaseTaken, seen.Owner)`},
 	}},
 	{"self-fence left out", "2: nothing is delivered after D_self", 3, []edit{
 		{"core/worker/holding.go", `	return !h.over && now.Sub(h.goodAt) < h.w.trust`, `	return !h.over`},
@@ -139,10 +139,15 @@ var faults = []fault{
 		}
 		if cfg.OnError.GiveUpAfter > 0 && n >=`},
 	}},
-	{"a reader begun anew reads again what waits for the handler", "design 6: from the last page in the window", 60, []edit{
-		{"core/worker/read.go", `	at := c.reads.at
-	c.reads.mu.Unlock()`, `	c.reads.mu.Unlock()
-	at := c.h.reached()`},
+	{"a reader begun anew starts where the lease began", "design 6: from the last page read", 10, []edit{
+		{"core/worker/read.go", `				r.close()
+				reader = nil
+			}
+			if !b.wait(ctx) {`, `				r.close()
+				reader = nil
+				at = c.start
+			}
+			if !b.wait(ctx) {`},
 	}},
 	{"a page is lost when a read fails", "core: Next neither repeats nor skips", 10, []edit{
 		{"core/worker/read.go", `		at = pageEnd(page, at)
@@ -162,10 +167,10 @@ var faults = []fault{
 	}},
 	{"hand-over in two writes", "8: one write", 3, []edit{
 		{"core/writes.go", `Set{Bump: true, Owner: new(to), Next: new(Nobody), Switches: SwitchAdd}`, `Set{Owner: new(to), Next: new(Nobody), Switches: SwitchAdd}`},
-		{"core/worker/holding.go", `			h.gone(to, seen.Counter+1)
-			return nil`, `			_, _ = h.w.store.Update(ctx, seen, 0, core.Set{Bump: true})
-			h.gone(to, seen.Counter+1)
-			return nil`},
+		{"core/worker/holding.go", `			h.w.noteRow(row)
+			h.gone(to, row.Counter)`, `			row, _ = h.w.store.Update(ctx, row, 0, core.Set{Bump: true})
+			h.w.noteRow(row)
+			h.gone(to, row.Counter)`},
 	}},
 	{"hand-over without a condition", "core/doc.go: HandOver", 20, []edit{
 		{"core/writes.go", `	return Write{SameCounter, Set{Bump: true, Owner: new(to)`, `	return Write{0, Set{Bump: true, Owner: new(to)`},
