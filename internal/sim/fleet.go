@@ -44,7 +44,6 @@ type Fleet struct {
 	calls   map[store.Op]int // of members that are gone
 	perKey  map[string]int
 	rng     chance
-	started time.Time
 }
 
 // Member is a worker of a fleet.
@@ -73,7 +72,7 @@ type Member struct {
 
 // NewFleet makes a fleet without workers.
 func NewFleet(stream *source.Stream, table *store.Store) *Fleet {
-	f := &Fleet{Stream: stream, Table: table, Form: Process, calls: map[store.Op]int{}, perKey: map[string]int{}, started: time.Now()}
+	f := &Fleet{Stream: stream, Table: table, Form: Process, calls: map[store.Op]int{}, perKey: map[string]int{}}
 	f.Judge = newJudge()
 	f.Open()
 	table.OnWrite(f.Judge.write)

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,7 +30,6 @@ type Judge struct {
 	faults  []string
 	events  []worker.Event // the last
 	next    int            // place of the next in events
-	calm    bool           // faults are over
 	tainted bool           // somebody has changed the table by hand: only what needs no table is judged
 	stats   Stats
 }
@@ -87,6 +87,7 @@ type shardLog struct {
 	lastOwner *Member
 
 	fenced   time.Time // when an owner last stopped by its own clock
+	lost     time.Time // when an owner last said that it had lost the lease, or its right
 	attempts map[*Member]attempt
 	right    map[*Member]time.Time // the START of a member's last write that went through
 	running  map[*call]bool
@@ -201,6 +202,9 @@ func (j *Judge) Taint() {
 func (j *Judge) event(e worker.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if e.Kind == worker.LeaseLost {
+		j.shard(e.Key.Shard).lost = e.Time
+	}
 	switch {
 	case e.Kind == worker.LeaseLost && e.Text != "":
 		j.stats.Fenced++
@@ -334,7 +338,7 @@ func (j *Judge) mayDeliver(s *shardLog, c *call, now time.Time) {
 	if d := now.Sub(s.right[m]); d >= m.trust {
 		j.bad(s.id, "D2: %s delivers %v after the start of its last write that went through; by its clock the right lasts %v", m.Name, d, m.trust)
 	}
-	if c.ctx.Err() != nil {
+	if c.ctx.Err() != nil && errors.Is(context.Cause(c.ctx), core.ErrLeaseLost) && !s.lost.Equal(now) { // at the same instant it is a race that nobody can win
 		j.bad(s.id, "D3: %s is given a batch with a context that has ended: %v", m.Name, context.Cause(c.ctx))
 	}
 }

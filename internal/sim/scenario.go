@@ -154,7 +154,7 @@ func newScenario(set Settings) *scenario {
 		s.Plain = true
 		say("no presence")
 	}
-	lease := []time.Duration{10, 10, 20, 30}[r.IntN(4)] * time.Second
+	lease := []time.Duration{10 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second}[r.IntN(4)]
 	s.lease, s.whole = lease, WholeWithin(lease)
 	say("leases of %v", lease)
 	s.Form = []Form{Process, Process, Factory, Pull, Manual}[r.IntN(5)]
