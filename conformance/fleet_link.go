@@ -49,7 +49,7 @@ type linkKind uint8
 const (
 	callFails  linkKind = iota // it does not arrive
 	callCut                    // it does not arrive, and nothing comes back before its context ends
-	answerLost                 // it is carried out, and fails
+	answerLost                 // it is carried out, and fails, a while later where a delay is named
 	callLate                   // it fails, and is carried out a while later
 	answerSlow                 // its answer takes a while
 	listStale                  // listings show the table as it was when the fault began
@@ -191,7 +191,7 @@ func (l *link) send(ctx context.Context, c linkCall, call func(context.Context) 
 			return core.Lease{}, b.failure(c)
 		}
 	}
-	start := time.Now()
+	start, waiter := time.Now(), ctx
 	if slices.ContainsFunc(faults, func(b *linkFault) bool { return b.kind == answerLost }) {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -203,15 +203,18 @@ func (l *link) send(ctx context.Context, c linkCall, call func(context.Context) 
 	}
 	for _, b := range faults {
 		switch b.kind {
-		case answerLost:
-			return core.Lease{}, b.failure(c)
-		case answerSlow:
-			timer := time.NewTimer(b.delay)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
-				return core.Lease{}, fmt.Errorf("%s: %w", c.op, ctx.Err())
+		case answerLost, answerSlow:
+			if b.delay > 0 {
+				timer := time.NewTimer(b.delay)
+				select {
+				case <-timer.C:
+				case <-waiter.Done():
+					timer.Stop()
+					return core.Lease{}, fmt.Errorf("%s: %w", c.op, waiter.Err())
+				}
+			}
+			if b.kind == answerLost {
+				return core.Lease{}, b.failure(c)
 			}
 		}
 	}

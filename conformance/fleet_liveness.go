@@ -2,6 +2,8 @@ package conformance
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardwarden/shardwarden/core"
@@ -14,6 +16,7 @@ func livenessRules() []rule[makeFleet] {
 		fleetRule("R1_G24_others-expire-by-own-clock", "another's lease is dead once its counter stood still for a lease duration of one's own clock, from the end of the listing that first showed it; wrong clocks change nothing", ownClock),
 		fleetRule("R2_stops-before-others-take", "a worker cut off from the table hands out nothing once it did not renew for three quarters of a lease duration, before anybody takes", func(f *fleet) { silenced(f, linkFault{kind: callCut}) }),
 		fleetRule("R2_G12_throttled-worker-stops-in-time", "a worker whose renewals are throttled stops reading before its leases expire, not after", func(f *fleet) { silenced(f, linkFault{kind: callFails, err: core.ErrThrottled}) }),
+		fleetRule("R2_R3_unanswered-write-counts-from-its-start", "a write that is known to have gone through only because the row says so gives the right to process from the start of its first attempt", unanswered),
 		fleetRule("R2_R13_G8_handler-may-block", "a handler that blocks for ten lease durations keeps its lease, gets no second consumer, and stops no other shard", blockedHandler),
 		fleetRule("R2_outage-for-all", "when nobody reaches the table for a while, reading stops, and goes on afterwards", outage),
 	}
@@ -96,6 +99,40 @@ func silenced(f *fleet, x linkFault) {
 	}
 	heal()
 	stop()
+	f.delivered(f.long())
+	f.alive(a, b)
+}
+
+// unanswered: the answer of a renewal is lost after a while; the next attempt finds that it went through; then nothing arrives any more.
+func unanswered(f *fleet) {
+	shard := f.first().ID
+	a := f.start("a")
+	f.fill(2, shard)
+	f.delivered(f.long())
+	b := f.start("b")
+	stop := f.trickle(shard)
+	bumps := func(c linkCall) bool { return c.op == opUpdate && c.set.Bump && c.seen.Key.Shard == shard }
+	var sent atomic.Pointer[time.Time]
+	var known atomic.Bool
+	a.store.breaks(linkFault{kind: answerLost, delay: f.d / 8, times: 1, match: bumps, before: func(linkCall) { sent.Store(new(time.Now())) }})
+	a.store.breaks(linkFault{kind: callSeen, match: bumps, after: func(_ linkCall, _ core.Lease, err error) {
+		if errors.Is(err, core.ErrConflict) && known.CompareAndSwap(false, true) {
+			a.store.breaks(linkFault{kind: callCut, match: func(c linkCall) bool { return c.op != opGet }}) // a store may give no row with a conflict
+		}
+	}})
+	f.await("the other worker reads the shard", 4*f.d, func() bool { first, _ := f.ledger.to(shard, b); return !first.IsZero() })
+	stop()
+	if !known.Load() {
+		f.fatalf("no attempt after the lost answer was refused")
+	}
+	slack := f.d / 20
+	if !f.fake {
+		slack = f.d / 8 // what a busy machine may add
+	}
+	_, last := f.ledger.to(shard, a)
+	if d, trust := last.Sub(*sent.Load()), f.d*3/4; d > trust+slack {
+		f.errorf("shard %s was handed out %v after the start of the write that renewed it last; the right lasts %v", shard, d, trust)
+	}
 	f.delivered(f.long())
 	f.alive(a, b)
 }
