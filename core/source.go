@@ -97,7 +97,8 @@ type Shard struct {
 }
 
 // Resolver is an optional ability of a [StreamSource]: it turns a start (Latest, AtTime) into a token. The engine asks it before it creates
-// the lease, where the store cannot hold a start (see [StartHolder]), so that a move before the first checkpoint loses nothing.
+// the lease, where the store cannot hold a start (see [StartHolder]) or the source cannot open one ([SourceLacks]), so that a move before the
+// first checkpoint loses nothing.
 type Resolver interface {
 	Resolve(ctx context.Context, s Shard, start Position) (Position, error)
 }

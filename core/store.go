@@ -122,7 +122,8 @@ func Collect(list iter.Seq2[Lease, error]) (Sight, error) {
 	return out, nil
 }
 
-// ManyUpdater is an optional ability of a [LeaseStore]: many updates in one call, each on its own condition. The errors stand in the order
+// ManyUpdater is an optional ability of a [LeaseStore]: many updates in one call, each on its own condition. The suite tries it where it is
+// offered; the engine does not use it yet, its renewals go one by one until a table gains from more. The errors stand in the order
 // of u, nil for those that went through.
 type ManyUpdater interface {
 	UpdateMany(ctx context.Context, u []LeaseUpdate) ([]Lease, []error)
