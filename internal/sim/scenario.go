@@ -368,7 +368,7 @@ func (s *scenario) hinder(m *Member) {
 	table := func(f store.Fault) { f.Seed = s.r.Uint64(); s.after(d, m.Break(f)) }
 	stream := func(f source.Fault) { f.Seed = s.r.Uint64(); s.after(d, m.Src.Break(f)) }
 	delay := s.length(10*time.Millisecond, longestDelay)
-	switch s.r.IntN(14) {
+	switch s.r.IntN(16) {
 	case 0: // cut
 		table(store.Fault{Hang: true})
 	case 1: // requests arrive, answers don't
@@ -385,6 +385,11 @@ func (s *scenario) hinder(m *Member) {
 		table(store.Fault{Odds: odds()})
 	case 7:
 		table(store.Fault{Err: core.ErrThrottled, Odds: 0.8})
+	case 14, 15: // a bad line: anything may happen to a call
+		bad := 0.2 + 0.75*s.r.Float64()
+		table(store.Fault{Kind: store.Lose, Odds: bad, Delay: delay / 20})
+		table(store.Fault{Odds: bad, Delay: delay / 10})
+		table(store.Fault{Kind: store.Slow, Odds: 1 - bad/2, Delay: delay / 10})
 	case 8, 9:
 		s.after(d, m.Pause(s.r.IntN(2) == 0))
 	case 10:

@@ -14,7 +14,7 @@ import (
 var (
 	workers = flag.Int("workers", 6, "workers of a fleet")
 	shards  = flag.Int("shards", 16, "shards of a stream")
-	hours   = flag.Float64("hours", 0.4, "fake time")
+	hours   = flag.Float64("hours", 0.3, "fake time")
 	seed    = flag.Uint64("seed", 0, "only this seed")
 	seeds   = flag.Int("seeds", 10, "how many seeds, from 1")
 	until   = flag.Bool("until", false, "one seed after the other, until one breaks a rule")
