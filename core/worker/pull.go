@@ -24,8 +24,8 @@ func (c *consumer) pull() error {
 	p := &pulled{session: c.session}
 	err := c.persist("shard function", func() error {
 		p.err = nil
+		defer p.rest() // after a panic too
 		err := c.h.w.cfg.Shard(c.ctx, p)
-		p.rest()
 		if c.ending() != nil {
 			return nil //nolint:nilerr // persist sees why it ends; that is what counts
 		}
