@@ -163,7 +163,8 @@ func (o *options) consume(ctx context.Context, stdout io.Writer, log *slog.Logge
 	}
 	work, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	p := &printer{out: stdout, stream: info.Name, text: o.text, max: o.max, end: end, last: time.Now()}
+	p := &printer{out: stdout, stream: info.Name, text: o.text, max: o.max, end: end}
+	opts = append(opts, worker.WithHooks(p))
 	w, err := worker.New(worker.Config{
 		ID: core.WorkerID(o.worker), Streams: worker.One(source, o.start), Store: store, Process: p.process,
 		LeaseDuration: o.lease, CheckpointEvery: o.checkpoint, StallAfter: max(time.Minute, o.lease),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/worker"
 )
 
 // Why printing ended before anybody asked for it.
@@ -30,7 +31,8 @@ type printer struct {
 
 	mu      sync.Mutex // held while writing, on purpose: a slow reader slows all shards, and the leases are renewed meanwhile
 	printed int64
-	last    time.Time // a record was printed last, or the start
+	last    time.Time // when the last record was printed, or waiting for one began; zero before that
+	looks   int64
 	failed  error
 	buf     []byte
 }
@@ -89,11 +91,30 @@ func (p *printer) print(b *core.Batch) (n int, enough bool, err error) {
 	return n, p.max > 0 && p.printed == p.max, nil
 }
 
+// OnCount implements [worker.CountHook]: the idle time begins with the first good read, or, where this worker has nothing to read, with its
+// third look at the leases. How long it takes to begin is not idleness.
+func (p *printer) OnCount(c worker.Count, _ core.LeaseKey, n int64) {
+	if c != worker.Reads && c != worker.Looks {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c == worker.Looks {
+		p.looks += n
+	}
+	if p.last.IsZero() && (c == worker.Reads || p.looks >= 3) {
+		p.last = time.Now()
+	}
+}
+
 // watch ends everything once no record was printed for so long. It returns when ctx ends.
 func (p *printer) watch(ctx context.Context, idle time.Duration) {
 	for {
 		p.mu.Lock()
-		left := time.Until(p.last.Add(idle))
+		left := idle
+		if !p.last.IsZero() {
+			left = time.Until(p.last.Add(idle))
+		}
 		p.mu.Unlock()
 		if left <= 0 {
 			p.end(errIdle)
