@@ -326,7 +326,10 @@ func (f *Fleet) Await(most time.Duration, cond func() bool) (took time.Duration,
 func (m *Member) process(ctx context.Context, b *core.Batch) (err error) {
 	call := m.fleet.Judge.enter(ctx, m, b)
 	done := false
-	defer func() { m.fleet.Judge.leave(call, done && err == nil && ctx.Err() == nil) }() // a panic too
+	defer func() { // a panic too
+		// One that checkpoints by itself says what is done; for the others it is the engine, while the right lasts.
+		m.fleet.Judge.leave(call, done && err == nil && (m.fleet.Form == Manual || ctx.Err() == nil))
+	}()
 	m.gate.leave()
 	if m.fleet.Do != nil {
 		err = m.fleet.Do(ctx, m, b)

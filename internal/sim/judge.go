@@ -89,6 +89,7 @@ type shardLog struct {
 	fenced   time.Time // when an owner last stopped by its own clock
 	lost     time.Time // when an owner last said that it had lost the lease, or its right
 	attempts map[*Member]attempt
+	held     map[*Member]time.Time // when a member last learned that it has the lease
 	right    map[*Member]time.Time // the START of a member's last write that went through
 	running  map[*call]bool
 }
@@ -202,16 +203,16 @@ func (j *Judge) Taint() {
 func (j *Judge) event(e worker.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if m := j.members[string(e.Worker)]; m != nil && (e.Kind == worker.LeaseTaken || e.Kind == worker.LeaseAccepted) {
+		j.shard(e.Key.Shard).held[m] = e.Time
+	}
 	if e.Kind == worker.LeaseLost {
 		j.shard(e.Key.Shard).lost = e.Time
 	}
 	switch {
 	case e.Kind == worker.LeaseLost && e.Text != "":
 		j.stats.Fenced++
-		j.shard(e.Key.Shard).fenced = e.Time
-		if m := j.members[string(e.Worker)]; m != nil && !j.tainted && m.well(e.Time) {
-			j.bad(e.Key.Shard, "R1: %s does not renew in time, though nothing hinders its calls: %s", m.Name, e.Text)
-		}
+		j.fencedOff(&e)
 	case e.Kind == worker.LeaseLost:
 		j.stats.Losses++
 	}
@@ -223,6 +224,24 @@ func (j *Judge) event(e worker.Event) {
 	j.next = (j.next + 1) % len(j.events)
 }
 
+// fencedOff judges that a worker stops by its own clock: when it must, and only when it must.
+func (j *Judge) fencedOff(e *worker.Event) {
+	s := j.shard(e.Key.Shard)
+	s.fenced = e.Time
+	m := j.members[string(e.Worker)]
+	if m == nil || j.tainted {
+		return
+	}
+	if m.well(e.Time) {
+		j.bad(s.id, "R1: %s does not renew in time, though nothing hinders its calls: %s", m.Name, e.Text)
+	}
+	// A take or an accepting write whose answer came so late that the right is over: nothing was begun.
+	heldNow := e.Time.Sub(s.held[m]) < time.Millisecond
+	if d := e.Time.Sub(s.right[m]); d > m.trust+time.Millisecond && !heldNow {
+		j.bad(s.id, "R2: %s stops %v after the start of its last write that went through; by its clock the right lasts %v", m.Name, d, m.trust)
+	}
+}
+
 func (j *Judge) join(m *Member) {
 	j.mu.Lock()
 	j.members[m.Name] = m
@@ -232,7 +251,7 @@ func (j *Judge) join(m *Member) {
 func (j *Judge) shard(id core.ShardID) *shardLog {
 	s := j.byID[id]
 	if s == nil {
-		s = &shardLog{id: id, attempts: map[*Member]attempt{}, right: map[*Member]time.Time{}, running: map[*call]bool{}}
+		s = &shardLog{id: id, attempts: map[*Member]attempt{}, held: map[*Member]time.Time{}, right: map[*Member]time.Time{}, running: map[*call]bool{}}
 		j.byID[id] = s
 		j.order = append(j.order, s)
 	}
