@@ -15,7 +15,7 @@ var instantZero time.Time
 // masks are all conditions that every store can carry.
 func masks() []core.Same {
 	var out []core.Same
-	for m := core.Same(0); m < core.Ended<<1; m++ {
+	for m := range core.Ended << 1 {
 		if m.Valid() {
 			out = append(out, m)
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,23 +57,24 @@ type Report struct {
 // String is the report as it is printed.
 func (r Report) String() string {
 	minutes := max(r.Finished.Minutes(), 1)
-	text := fmt.Sprintf("%s\n  %s\n", r.Settings, r.Fleet)
-	text += fmt.Sprintf("  %v of fake time in %v; %d shards in all; %d records, %d deliveries: %d after a failed handler, %d again after a lost lease\n",
-		r.Finished.Round(time.Second), r.Took.Round(10*time.Millisecond), r.Shards, r.Records, r.Delivered, r.Retried, r.Repeated)
-	text += fmt.Sprintf("  leases: %d taken free, %d taken from silent owners, %d handed over (%d asks, %d declined), %d released, %d accepted; %d lost, %d fenced off\n",
-		r.Takes, r.Failovers, r.HandOvers, r.Asks, r.Declines, r.Releases, r.Accepts, r.Losses, r.Fenced)
-	text += fmt.Sprintf("  worst wait of a record, by shard: median %v, nine in ten %v, worst %v (%s)\n",
-		r.WaitMedian.Round(time.Millisecond), r.WaitMost.Round(time.Millisecond), r.WaitWorst.Round(time.Millisecond), r.WaitAt)
-	text += fmt.Sprintf("  whole again within %v after each of %d times the faults ended; %d handlers outlived their lease\n",
-		r.Wholest.Round(time.Millisecond), r.Calms, r.Overlaps)
-	text += fmt.Sprintf("  table: %.0f calls a minute, %.0f writes that went through", float64(r.Calls)/minutes, float64(r.Writes)/minutes)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("%s\n  %s\n", r.Settings, r.Fleet))
+	text.WriteString(fmt.Sprintf("  %v of fake time in %v; %d shards in all; %d records, %d deliveries: %d after a failed handler, %d again after a lost lease\n",
+		r.Finished.Round(time.Second), r.Took.Round(10*time.Millisecond), r.Shards, r.Records, r.Delivered, r.Retried, r.Repeated))
+	text.WriteString(fmt.Sprintf("  leases: %d taken free, %d taken from silent owners, %d handed over (%d asks, %d declined), %d released, %d accepted; %d lost, %d fenced off\n",
+		r.Takes, r.Failovers, r.HandOvers, r.Asks, r.Declines, r.Releases, r.Accepts, r.Losses, r.Fenced))
+	text.WriteString(fmt.Sprintf("  worst wait of a record, by shard: median %v, nine in ten %v, worst %v (%s)\n",
+		r.WaitMedian.Round(time.Millisecond), r.WaitMost.Round(time.Millisecond), r.WaitWorst.Round(time.Millisecond), r.WaitAt))
+	text.WriteString(fmt.Sprintf("  whole again within %v after each of %d times the faults ended; %d handlers outlived their lease\n",
+		r.Wholest.Round(time.Millisecond), r.Calms, r.Overlaps))
+	text.WriteString(fmt.Sprintf("  table: %.0f calls a minute, %.0f writes that went through", float64(r.Calls)/minutes, float64(r.Writes)/minutes))
 	for _, b := range r.Broken {
-		text += "\n  BROKEN " + b
+		text.WriteString("\n  BROKEN " + b)
 	}
 	if len(r.Broken) > 0 {
-		text += "\n  again: " + r.Settings.String()
+		text.WriteString("\n  again: " + r.Settings.String())
 	}
-	return text
+	return text.String()
 }
 
 // WholeWithin is how long after the last fault every record must have been acknowledged and every shard be served. The parts: leases expire, and
