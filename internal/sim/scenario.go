@@ -109,6 +109,7 @@ type scenario struct {
 	mu    sync.Mutex
 	moods map[core.ShardID]mood // what handlers of a shard do
 	heals []func()
+	calm  chan struct{} // closed when all faults end
 }
 
 // mood is what the handlers of a shard do.
@@ -116,11 +117,12 @@ type mood struct {
 	kind  string
 	delay time.Duration
 	odds  float64
+	over  <-chan struct{} // closed when all faults end, and handlers that wait go on; nil: never
 }
 
 func newScenario(set Settings) *scenario {
 	r := rand.New(rand.NewPCG(set.Seed, 7))
-	s := &scenario{set: set, r: r, keys: 3*set.Shards + 1, moods: map[core.ShardID]mood{}}
+	s := &scenario{set: set, r: r, keys: 3*set.Shards + 1, moods: map[core.ShardID]mood{}, calm: make(chan struct{})}
 	pick := func(odds float64) bool { return r.Float64() < odds }
 	var opts []store.Option
 	said := ""
@@ -183,11 +185,12 @@ func newScenario(set Settings) *scenario {
 		clean = time.Duration(10+r.IntN(60)) * time.Second
 		say("finished leases deleted after %v", clean)
 	}
+	patience := time.Duration(3+rand.New(rand.NewPCG(set.Seed, 13)).IntN(18)) * time.Second
 	s.Config = func(c *worker.Config) {
 		c.LeaseDuration, c.LookEvery = lease, lease/4
 		c.KeyConcurrency, c.CheckpointEvery, c.MaxShardsAtOnce, c.ReadAheadShard, c.KeepFinished = keys, every, once, shardWindow, keep
 		c.OnError.MaxBackoff, c.OnError.Bisect = 5*time.Second, bisect
-		c.HandlerStopTimeout = 20 * time.Second
+		c.HandlerStopTimeout = patience
 		if clean > 0 {
 			c.CleanupFinished, c.CleanupEvery, c.CleanupGone, c.ListEvery = clean, clean/2, clean, 20*time.Second
 		}
@@ -216,6 +219,7 @@ func (m mood) act(ctx context.Context) error {
 		select {
 		case <-t.C:
 		case <-done:
+		case <-m.over:
 		}
 	}
 	switch m.kind {
@@ -402,7 +406,7 @@ func (s *scenario) hinder(m *Member) {
 	default:
 		open := s.Open()
 		id := open[s.r.IntN(len(open))]
-		set := mood{kind: []string{"slow", "deaf", "panics", "fails"}[s.r.IntN(4)], delay: s.length(100*time.Millisecond, time.Minute), odds: 0.3 + s.r.Float64()}
+		set := mood{kind: []string{"slow", "deaf", "panics", "fails"}[s.r.IntN(4)], delay: s.length(100*time.Millisecond, 2*time.Minute), odds: 0.3 + s.r.Float64(), over: s.calm}
 		s.mu.Lock()
 		s.moods[id] = set
 		s.mu.Unlock()
@@ -418,6 +422,8 @@ func (s *scenario) heal() {
 	s.mu.Lock()
 	clear(s.moods)
 	s.mu.Unlock()
+	close(s.calm)
+	s.calm = make(chan struct{})
 	for _, m := range s.Alive() {
 		m.Store.Heal()
 		m.Src.Heal()
