@@ -73,7 +73,7 @@ class Proc:
         try: d = dict(l.split(":", 1) for l in open(f"/proc/{self.p.pid}/status") if ":" in l)
         except OSError: return {}
         kb = lambda k: round(int(d[k].split()[0]) / 1024, 1) if k in d else None
-        return {"rssMB": kb("VmRSS"), "peakMB": kb("VmHWM"), "threads": int(d["Threads"])}
+        return {"rssMB": kb("VmRSS"), "anonMB": kb("RssAnon"), "peakMB": kb("VmHWM"), "threads": int(d["Threads"])}
 
     def kill(self, sig=signal.SIGTERM, timeout=30):
         if self.alive():
