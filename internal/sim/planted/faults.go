@@ -14,7 +14,7 @@ type edit struct{ file, old, new string }
 
 // faults are what the simulation must find. Paths are from the root of the module.
 var faults = []fault{
-	{"renewal in the delivery loop", "2, 13: nothing that a handler does delays a renewal", 3, []edit{
+	{"renewal in the delivery loop", "2, 13: nothing that a handler does delays a renewal", 5, []edit{
 		{"core/worker/deliver.go", `	return safely("handler", func() error { return proc.Process(c.ctx, b) })`,
 			`	if c.h.w.cfg.Checkpoints == Automatic {
 		c.h.token <- struct{}{}
@@ -22,13 +22,13 @@ var faults = []fault{
 	}
 	return safely("handler", func() error { return proc.Process(c.ctx, b) })`},
 	}},
-	{"own deadline from the end of the write", "2: from its start", 3, []edit{
+	{"own deadline from the end of the write", "2: from its start", 5, []edit{
 		{"core/worker/holding.go", `			h.wrote(row, start)`, `			h.wrote(row, time.Now())`},
 	}},
-	{"own deadline from the end of the take", "2: from its start", 20, []edit{
+	{"own deadline from the end of the take", "2: from its start", 25, []edit{
 		{"core/worker/look.go", `	w.hold(row, run, start, LeaseTaken, seen.Owner)`, `	w.hold(row, run, start.Add(time.Since(start)), LeaseTaken, seen.Owner)`},
 	}},
-	{"self-fence left out", "2: nothing is delivered after D_self", 3, []edit{
+	{"self-fence left out", "2: nothing is delivered after D_self", 5, []edit{
 		{"core/worker/holding.go", `	return !h.over && now.Sub(h.goodAt) < h.w.trust`, `	return !h.over`},
 		{"core/worker/holding.go", `Err: core.ErrUnavailable})
 	if c != nil {
@@ -36,14 +36,14 @@ var faults = []fault{
 	}`, `Err: core.ErrUnavailable})
 	_ = c`},
 	}},
-	{"handlers are not told when the lease runs out", "2: their contexts end with the right to process", 10, []edit{
+	{"handlers are not told when the lease runs out", "2: their contexts end with the right to process", 15, []edit{
 		{"core/worker/holding.go", `Err: core.ErrUnavailable})
 	if c != nil {
 		c.end(core.ErrLeaseLost)
 	}`, `Err: core.ErrUnavailable})
 	_ = c`},
 	}},
-	{"D_self as long as D_obs", "2: two numbers, never one", 3, []edit{
+	{"D_self as long as D_obs", "2: two numbers, never one", 5, []edit{
 		{"core/worker/worker.go", `c.LeaseDuration - c.StopMargin,`, `c.LeaseDuration,`},
 	}},
 	{"expiry counted from the start of the read", "1: from its end", 10, []edit{
@@ -57,10 +57,10 @@ var faults = []fault{
 	if err != nil {
 		return w.lookFailed(ctx, err)`},
 	}},
-	{"a lost answer is credited to the re-read", "2: to the start of the oldest attempt", 20, []edit{
+	{"a lost answer is credited to the re-read", "2: to the start of the oldest attempt", 25, []edit{
 		{"core/worker/holding.go", `			h.goodAt = h.oldest //`, `			h.goodAt = time.Now() //`},
 	}},
-	{"a lost answer is credited to the latest attempt", "2: to the start of the oldest", 40, []edit{
+	{"a lost answer is credited to the latest attempt", "2: to the start of the oldest", 80, []edit{
 		{"core/worker/holding.go", `		if h.unanswered == 0 {
 			h.oldest = start
 		}`, `		h.oldest = start`},
@@ -68,10 +68,10 @@ var faults = []fault{
 	{"take not conditional on the counter", "core/doc.go: Take", 5, []edit{
 		{"core/writes.go", `	return Write{SameCounter | NotEnded, s}`, `	return Write{NotEnded, s}`},
 	}},
-	{"ask without a condition", "core/doc.go: Ask", 10, []edit{
+	{"ask without a condition", "core/doc.go: Ask", 25, []edit{
 		{"core/writes.go", `	return Write{SameOwner | SameNext | NotEnded, Set{Next: new(me)}}`, `	return Write{NotEnded, Set{Next: new(me)}}`},
 	}},
-	{"a lease that was given is read before it is accepted", "4", 3, []edit{
+	{"a lease that was given is read before it is accepted", "4", 5, []edit{
 		{"core/worker/look.go", `	write := core.Accept(run, ready)
 	row, err := w.store.Update(callCtx, seen, write.Same, write.Set)`, `	row, err := w.store.Get(callCtx, seen.Key)`},
 	}},
@@ -79,17 +79,17 @@ var faults = []fault{
 		{"core/lineage/gate.go", `	return NoLease, parent.shard != nil && !g.begins(child)`, `	return NoLease, false`},
 		{"core/lineage/gate.go", `		return Unlisted, true //`, `		return Unlisted, false //`},
 	}},
-	{"a child of a merge waits for one parent", "5: for both", 10, []edit{
+	{"a child of a merge waits for one parent", "5: for both", 5, []edit{
 		{"core/lineage/gate.go", `	for _, p := range g.up.of(i) {
 		if why`, `	for _, p := range g.up.of(i)[:min(1, len(g.up.of(i)))] {
 		if why`},
 	}},
-	{"a take does not set Ready", "5: parents no longer matter after the first take", 10, []edit{
+	{"a take does not set Ready", "5: parents no longer matter after the first take", 5, []edit{
 		{"core/writes.go", `Run: run, Ready: true}
 	if seen.Owner`, `Run: run}
 	if seen.Owner`},
 	}},
-	{"END before the leases of the children", "6", 3, []edit{
+	{"END before the leases of the children", "6", 5, []edit{
 		{"core/worker/end.go", `		return w.createChildren(c.ctx, h, children)
 	}); err`, `		return nil
 	}); err`},
@@ -98,13 +98,13 @@ var faults = []fault{
 	_ = w.createChildren(w.base, h, children)
 	return errEnded`},
 	}},
-	{"an old acknowledgement is stored after END", "7: a checkpoint never falls", 60, []edit{
+	{"an old acknowledgement is stored after END", "7: a checkpoint never falls", 100, []edit{
 		{"core/worker/end.go", `	h.acked(c, core.AtShardEnd) //`, `	//`},
 	}},
-	{"a finished lease is deleted before its children have begun", "6", 20, []edit{
+	{"a finished lease is deleted before its children have begun", "6", 50, []edit{
 		{"core/lineage/delete.go", `!g.childrenBegun(at, isGone), g.parentsRemain(at):`, `g.parentsRemain(at):`},
 	}},
-	{"a lease that was deleted after END is made again", "6: not what was read to its end", 10, []edit{
+	{"a lease that was deleted after END is made again", "6: not what was read to its end", 5, []edit{
 		{"core/lineage/create.go", `	case below[i].settled:
 		return gone
 	case anyDone:`, `	case anyDone:`},
@@ -113,7 +113,7 @@ var faults = []fault{
 	}
 `, ``},
 	}},
-	{"checkpoint without a condition", "7: conditional on the counter held", 10, []edit{
+	{"checkpoint without a condition", "7: conditional on the counter held", 5, []edit{
 		{"core/writes.go", `	return Write{SameCounter, Set{Bump: true, Checkpoint: new(p)`, `	return Write{0, Set{Bump: true, Checkpoint: new(p)`},
 		{"core/worker/holding.go", `			w.Set = core.Store(ack, t).Set`, `			w = core.Store(ack, t)`},
 	}},
@@ -123,14 +123,14 @@ var faults = []fault{
 		c.handled(b)
 		var err error`},
 	}},
-	{"a batch of many keys is done when one is", "7: at the low-water mark", 20, []edit{
+	{"a batch of many keys is done when one is", "7: at the low-water mark", 40, []edit{
 		{"core/worker/deliver.go", `			wg.Go(func() { errs[l] = c.deliverWhole(proc, b.Pick(idx), false) })`, `			wg.Go(func() {
 				if errs[l] = c.deliverWhole(proc, b.Pick(idx), false); errs[l] == nil {
 					c.handled(b)
 				}
 			})`},
 	}},
-	{"what a handler does after its right has ended counts", "core: it counts for nothing", 10, []edit{
+	{"what a handler does after its right has ended counts", "core: it counts for nothing", 30, []edit{
 		{"core/worker/holding.go", `	if h.over || h.fenced || h.consumer != c || c.ctx.Err() != nil {`, `	if h.over {`},
 	}},
 	{"a retry skips", "core: an error never skips records", 5, []edit{
@@ -139,7 +139,7 @@ var faults = []fault{
 		}
 		if cfg.OnError.GiveUpAfter > 0 && n >=`},
 	}},
-	{"a reader begun anew starts where the lease began", "design 6: from the last page read", 10, []edit{
+	{"a reader begun anew starts where the lease began", "design 6: from the last page read", 5, []edit{
 		{"core/worker/read.go", `				r.close()
 				reader = nil
 			}
@@ -149,7 +149,7 @@ var faults = []fault{
 			}
 			if !b.wait(ctx) {`},
 	}},
-	{"a page is lost when a read fails", "core: Next neither repeats nor skips", 10, []edit{
+	{"a page is lost when a read fails", "core: Next neither repeats nor skips", 5, []edit{
 		{"core/worker/read.go", `		at = pageEnd(page, at)
 		if !r.push(page, at) {`, `		at = pageEnd(page, at)
 		if c.reads.errs > 0 && !page.End {
@@ -159,35 +159,35 @@ var faults = []fault{
 		}
 		if !r.push(page, at) {`},
 	}},
-	{"LATEST resolved by each worker", "design 2: once per stream", 20, []edit{
+	{"LATEST resolved by each worker", "design 2: once per stream", 40, []edit{
 		{"core/worker/consume.go", `	c.reads.at = c.start`, `	if c.start.Anchor == core.Latest {
 		c.start.Time = time.Now()
 	}
 	c.reads.at = c.start`},
 	}},
-	{"hand-over in two writes", "8: one write", 3, []edit{
+	{"hand-over in two writes", "8: one write", 5, []edit{
 		{"core/writes.go", `Set{Bump: true, Owner: new(to), Next: new(Nobody), Switches: SwitchAdd}`, `Set{Owner: new(to), Next: new(Nobody), Switches: SwitchAdd}`},
 		{"core/worker/holding.go", `			h.w.noteRow(row)
 			h.gone(to, row.Counter)`, `			row, _ = h.w.store.Update(ctx, row, 0, core.Set{Bump: true})
 			h.w.noteRow(row)
 			h.gone(to, row.Counter)`},
 	}},
-	{"hand-over without a condition", "core/doc.go: HandOver", 20, []edit{
+	{"hand-over without a condition", "core/doc.go: HandOver", 10, []edit{
 		{"core/writes.go", `	return Write{SameCounter, Set{Bump: true, Owner: new(to)`, `	return Write{0, Set{Bump: true, Owner: new(to)`},
 	}},
-	{"release without a condition", "core/doc.go: Release", 40, []edit{
+	{"release without a condition", "core/doc.go: Release", 10, []edit{
 		{"core/writes.go", `	return Write{SameCounter, Set{Bump: true, Owner: new(Nobody)`, `	return Write{0, Set{Bump: true, Owner: new(Nobody)`},
 	}},
 	{"decline leaves the counter", "8: declining bumps it", 10, []edit{
 		{"core/writes.go", `	return Write{SameCounter | SameNext, Set{Bump: true, Next: new(Nobody)}}`, `	return Write{SameCounter | SameNext, Set{Next: new(Nobody)}}`},
 	}},
-	{"handed over though the handler has not returned", "8: user code returns first", 20, []edit{
+	{"handed over though the handler has not returned", "8: user code returns first", 30, []edit{
 		{"core/worker/stop.go", `				if !errors.Is(g.why, core.ErrShutdown) {
 					w.decline(h, "the handler did not return in time")
 				}
 				return //`, `				//`},
 	}},
-	{"handed over before the checkpoint is in", "8: the checkpoint is in first", 3, []edit{
+	{"handed over before the checkpoint is in", "8: the checkpoint is in first", 5, []edit{
 		{"core/worker/stop.go", `	if !ack.IsZero() {
 		if err := h.store(by, ack, nil)`, `	if !ack.IsZero() && h == nil {
 		if err := h.store(by, ack, nil)`},
@@ -204,11 +204,5 @@ var faults = []fault{
 			h.resume(nil)
 			return err
 		}`},
-	}},
-	{"two handlers of a shard in one process", "traps 1.8: never a second while the first still runs", 20, []edit{
-		{"core/worker/consume.go", `former != nil && former.h != h ||`, `former != nil && former.h == nil ||`},
-		{"core/worker/look.go", `			if w.running[l.Key] != nil {
-				continue //`, `			if w.running[l.Key] != nil && h != nil {
-				continue //`},
 	}},
 }
