@@ -19,6 +19,14 @@ type item map[string]map[string]jsonRaw
 
 type jsonRaw = json.RawMessage
 
+// owner is who may process: while a hand-over is asked for the row has the next owner in leaseOwner (docs/reference/kcl.md 3.5).
+func (i item) owner() string {
+	if o := i.str("checkpointOwner"); o != "" {
+		return o
+	}
+	return i.str("leaseOwner")
+}
+
 func (i item) str(attr string) string {
 	var s string
 	for _, raw := range i[attr] {
@@ -287,7 +295,7 @@ func (m *model) checkLease(i item, s shard, children []string, stopped bool, add
 func (t table) checkpoints(worker string) map[string]string {
 	m := map[string]string{}
 	for _, i := range t.Items {
-		if k := i.str("entityType"); (k == "" || k == leaseKind) && (worker == "" || i.str("leaseOwner") == worker) {
+		if k := i.str("entityType"); (k == "" || k == leaseKind) && (worker == "" || i.owner() == worker) {
 			m[i.str("leaseKey")] = i.str("checkpoint")
 		}
 	}

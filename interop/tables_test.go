@@ -97,3 +97,15 @@ func TestStoppedTableMustBeReleased(t *testing.T) {
 		t.Errorf("complaints %q, want one about the owner", bad)
 	}
 }
+
+// A lease that is asked for still belongs to the one who is asked.
+func TestOwnerWhileAHandOverIsAsked(t *testing.T) {
+	var tab table
+	rows := `{"Items": [{"leaseKey": {"S": "1"}, "checkpoint": {"S": "7"}, "leaseOwner": {"S": "w2"}, "checkpointOwner": {"S": "w1"}}]}`
+	if err := json.Unmarshal([]byte(rows), &tab); err != nil {
+		t.Fatal(err)
+	}
+	if w1, w2 := tab.checkpoints("w1"), tab.checkpoints("w2"); w1["1"] != "7" || len(w2) != 0 {
+		t.Errorf("w1 owns %v, w2 owns %v", w1, w2)
+	}
+}
