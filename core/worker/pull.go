@@ -27,7 +27,7 @@ func (c *consumer) pull() error {
 		defer p.rest() // after a panic too
 		err := c.h.w.cfg.Shard(c.ctx, p)
 		if c.ending() != nil {
-			return nil //nolint:nilerr // persist sees why it ends; that is what counts
+			return nil // persist sees why it ends; that is what counts
 		}
 		switch {
 		case err == nil && p.err != nil:
