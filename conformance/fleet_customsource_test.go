@@ -54,21 +54,28 @@ func (h *directory) Put(_ context.Context, shard core.ShardID, key string, data 
 func (h *directory) goOn(shards []core.ShardID, children int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// A directory has no way to do two things at once. Everything is written first, then both markers appear one right after the other, and
+	// the children's files last: a file that is there before its marker looks like the beginning of a family of its own.
 	var text strings.Builder
+	var born []core.ShardID
 	for range children {
 		h.made++
 		id := core.ShardID(fmt.Sprint("shard-", h.made))
-		if err := os.WriteFile(h.path(id, ".log"), nil, 0o644); err != nil {
-			return err
-		}
+		born = append(born, id)
 		text.WriteString(string(id) + "\n")
 	}
 	for _, id := range shards {
-		draft := h.path(id, ".draft")
-		if err := os.WriteFile(draft, []byte(text.String()), 0o644); err != nil {
+		if err := os.WriteFile(h.path(id, ".draft"), []byte(text.String()), 0o644); err != nil {
 			return err
 		}
-		if err := os.Rename(draft, h.path(id, ".closed")); err != nil {
+	}
+	for _, id := range shards {
+		if err := os.Rename(h.path(id, ".draft"), h.path(id, ".closed")); err != nil {
+			return err
+		}
+	}
+	for _, id := range born {
+		if err := os.WriteFile(h.path(id, ".log"), nil, 0o644); err != nil {
 			return err
 		}
 	}
