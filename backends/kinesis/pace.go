@@ -26,7 +26,23 @@ func (p *pace) after(start time.Time, n int, caughtUp bool) {
 			wait = p.behind + rand.N(wait-p.behind)
 		}
 	}
-	p.next = start.Add(max(wait, time.Duration(n)*time.Second/readBytesPerSecond))
+	least := time.Duration(n) * time.Second / readBytesPerSecond
+	p.next = start.Add(max(wait, least))
+	if caughtUp && least < wait/2 {
+		p.next = together(p.next, p.caughtUp/8)
+	}
+}
+
+// together moves a time to the nearest of those that the polls of caught-up shards share: a core that wakes up for one reads them all.
+func together(t time.Time, grid time.Duration) time.Time {
+	if grid <= 0 {
+		return t
+	}
+	off := time.Duration(t.UnixNano()) % grid
+	if off > grid/2 {
+		off -= grid
+	}
+	return t.Add(-off)
 }
 
 // size says how many records to ask for: as many as make up a page of the wanted size, going by the average of the pages so far. Memory goes
