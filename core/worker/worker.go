@@ -19,7 +19,8 @@
 //	look loop, keeper, renewer   one each, from Run to its end
 //	a renewal                    one for each write under way
 //	a give-away                  one for each lease being given up
-//	consumer                     one for each shard processed: user code runs here; KeyConcurrency more while a batch is handled
+//	consumer                     one for each shard that has something to hand out (pulled: for each shard held): user code runs here; KeyConcurrency
+//	                             more while a batch is handled
 //	reading                      one for each shard read
 //
 // Run waits for all of them, except a handler that does not return: its shard is named as abandoned. Locks are Worker.mu, then holding.mu;
