@@ -177,7 +177,12 @@ func newFleet(in Input) *fleet {
 		}
 	}
 	// One order for all: that of the input must not matter.
-	slices.SortFunc(f.leases, func(a, b lease) int { return cmp.Or(cmp.Compare(a.hash, b.hash), compareKeys(a.Key, b.Key)) })
+	slices.SortFunc(f.leases, func(a, b lease) int {
+		if a.hash != b.hash {
+			return cmp.Compare(a.hash, b.hash)
+		}
+		return compareKeys(a.Key, b.Key)
+	})
 	if in.Weights {
 		f.weigh()
 	}
@@ -272,5 +277,8 @@ func (f *fleet) unserved(left []*lease) []core.LeaseKey {
 }
 
 func compareKeys(a, b core.LeaseKey) int {
-	return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Shard, b.Shard))
+	if a.Stream != b.Stream {
+		return cmp.Compare(a.Stream, b.Stream)
+	}
+	return cmp.Compare(a.Shard, b.Shard)
 }

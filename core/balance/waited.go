@@ -1,9 +1,6 @@
 package balance
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // mostExtra bounds what a plan grows by when a whole table stays free: the more leases wait, the fewer workers are named for each. Seven at
 // least, so that it takes eight workers which are present and take nothing to hold up a lease.
@@ -20,34 +17,45 @@ func (f *fleet) takeWaited(p *Plan) {
 	if waiting == 0 {
 		return
 	}
+	bound := max(7, mostExtra/waiting)
+	further := func(l *lease) int { return min(1<<min(max(l.Waited, 0), 30)-1, bound) }
 	type ranked struct {
 		worker int32
 		hash   uint64
 	}
-	bound := max(7, mostExtra/waiting)
+	// All pairs of leases and workers are looked at: what is read for each stands close together.
+	fit := make([]ranked, 0, len(f.workers))
+	for i := range f.workers {
+		if w := &f.workers[i]; w.fits() {
+			fit = append(fit, ranked{int32(i), w.hash})
+		}
+	}
+	more := 0
+	for _, l := range f.taken {
+		more += min(further(l), len(fit))
+	}
+	p.Take = slices.Grow(p.Take, more)
 	var best []ranked // of one lease, nearest first
-	p.Take = slices.Grow(p.Take, waiting)
 	for k, l := range f.taken {
-		if l.Waited <= 0 {
+		n := further(l)
+		if n == 0 {
 			continue
 		}
-		n := min(1<<min(l.Waited, 30)-1, bound)
 		best = best[:0]
-		first := f.index[p.Take[k].To]
-		for i := range f.workers {
-			w := &f.workers[i]
-			if int32(i) == first || !w.fits() {
+		first, least := f.index[p.Take[k].To], uint64(0)
+		for _, w := range fit {
+			r := ranked{w.worker, mix(w.hash ^ l.hash)}
+			if r.hash <= least && len(best) == n || r.worker == first {
 				continue
 			}
-			r := ranked{int32(i), mix(w.hash ^ l.hash)}
 			if len(best) == n {
-				if r.hash <= best[n-1].hash {
-					continue
-				}
 				best = best[:n-1]
 			}
-			at, _ := slices.BinarySearchFunc(best, r, func(a, b ranked) int { return cmp.Compare(b.hash, a.hash) })
-			best = slices.Insert(best, at, r)
+			best = append(best, r)
+			for i := len(best) - 1; i > 0 && best[i-1].hash < r.hash; i-- {
+				best[i-1], best[i] = r, best[i-1]
+			}
+			least = best[len(best)-1].hash
 		}
 		for _, r := range best {
 			p.Take = append(p.Take, Move{l.Key, l.Owner, f.workers[r.worker].id})
