@@ -268,7 +268,7 @@ func handsOver(c linkCall) bool {
 }
 
 func declines(c linkCall) bool {
-	return c.op == opUpdate && c.set.Next != nil && *c.set.Next == core.Nobody && c.set.Owner == nil
+	return c.op == opUpdate && c.set.Next != nil && *c.set.Next == core.Nobody && c.set.Owner == nil && c.set.Bump
 }
 
 func ends(c linkCall) bool {

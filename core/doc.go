@@ -37,7 +37,8 @@
 //	MarkReady            counter, next          counter+1, ready                           once every parent has finished
 //	Ask                  owner, next, not ended next                                       the owner's next Renew is refused, so it hears
 //	Decline              counter, next          counter+1, next none                       kills a hand-over still on its way
-//	HandOver             counter                owner, next none, counter+1                once sent, never processed under that counter again
+//	Unask                owner, next, not ended next none                                  by who asked, before it leaves
+//	HandOver             counter, next          owner, next none, counter+1                once sent, never processed under that counter again
 //	Release              counter                owner none, next none, counter+1           as HandOver
 //	AddChildren          row exists             children                                   after their leases are created, before END
 //	FillRange            row exists             hash range

@@ -42,10 +42,13 @@ func Decline() Write {
 	return Write{SameCounter | SameNext, Set{Bump: true, Next: new(Nobody)}}
 }
 
+// Unask takes an ask back, by who asked. The counter stays, as with Ask; a hand-over that answers the ask is refused from then on.
+func Unask() Write { return Write{SameOwner | SameNext | NotEnded, Set{Next: new(Nobody)}} }
+
 // HandOver makes to the owner, in one write, after user code has returned and the checkpoint is in. Once sent, the lease is never processed
-// again under the counter it was sent with.
+// again under the counter it was sent with. It fails where who asked has taken that back: it may be gone, and the lease would wait to expire.
 func HandOver(to WorkerID) Write {
-	return Write{SameCounter, Set{Bump: true, Owner: new(to), Next: new(Nobody), Switches: SwitchAdd}}
+	return Write{SameCounter | SameNext, Set{Bump: true, Owner: new(to), Next: new(Nobody), Switches: SwitchAdd}}
 }
 
 // Release makes the lease free, under the same rule as HandOver.

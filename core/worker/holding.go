@@ -365,27 +365,38 @@ type giving struct {
 	by  context.Context // when patience ends; nil: Config.HandlerStopTimeout
 }
 
+// errUnasked: the worker that asked for the lease has taken that back.
+var errUnasked = errors.New("no longer asked for")
+
 // giveUp hands the lease to another worker, or to nobody, in one write. User code has returned and the checkpoint is in. From the moment the
 // write is sent the lease is never processed again under its counter, whatever a later reading shows (docs/model, rule 6): it is repeated
-// until an answer is known, and if none comes the lease is left to expire.
-func (h *holding) giveUp(ctx context.Context, to core.WorkerID) error {
+// until an answer is known, and if none comes the lease is left to expire. Who asked may take that back at any time, to leave: then the write
+// is a decline, which kills a hand-over that is on its way, and the error errUnasked.
+func (h *holding) giveUp(ctx context.Context, g *giving) error {
 	if err := h.lockWrite(ctx); err != nil {
 		return err
 	}
 	defer h.unlockWrite()
-	b := h.w.backoff()
+	b, to := h.w.backoff(), g.to
 	for {
 		seen := h.snapshot()
 		h.w.gaveUp(h.key, seen.Counter)
-		w := core.Release()
-		if to != core.Nobody {
+		w, unasked := core.Release(), errors.Is(g.why, core.ErrHandOver) && seen.Next != to
+		switch {
+		case unasked:
+			w = core.Decline()
+		case to != core.Nobody:
 			w = core.HandOver(to)
 		}
 		start := time.Now()
 		callCtx, cancel := h.w.callContext(ctx)
 		row, err := h.w.store.Update(callCtx, seen, w.Same, w.Set)
 		cancel()
-		if err == nil {
+		switch {
+		case err == nil && unasked:
+			h.wrote(row, start)
+			return errUnasked
+		case err == nil:
 			h.w.noteRow(row)
 			h.gone(to, row.Counter)
 			return nil

@@ -49,6 +49,7 @@ func (w *Worker) Shutdown(ctx context.Context) error {
 // returns nil.
 func (w *Worker) release(patience context.Context, soft time.Duration) error {
 	w.seeWhoStays(patience)
+	w.unask(patience)
 	w.mu.Lock()
 	held := make([]*holding, 0, len(w.held))
 	keys := make([]core.LeaseKey, 0, len(w.held))
@@ -104,6 +105,30 @@ func (w *Worker) seeWhoStays(ctx context.Context) {
 	defer w.mu.Unlock()
 	w.table.read(sight, now, w.evidence)
 	w.present = w.table.present(w.cfg.ID, now, w.limits)
+}
+
+// unask takes back what this worker asked for: what is handed to it after its sweep would wait to expire.
+func (w *Worker) unask(ctx context.Context) {
+	var asked []core.Lease
+	w.mu.Lock()
+	for _, r := range w.table.rows {
+		if r.lease.Next == w.cfg.ID && r.lease.Owner != w.cfg.ID && !r.lease.Ended() {
+			asked = append(asked, r.lease)
+		}
+	}
+	w.mu.Unlock()
+	var g group
+	for _, l := range asked {
+		g.do(func() {
+			callCtx, cancel := w.callContext(ctx)
+			defer cancel()
+			write := core.Unask()
+			if _, err := w.store.Update(callCtx, l, write.Same, write.Set); err != nil {
+				w.raced("take back an ask", l.Key, err)
+			}
+		})
+	}
+	g.wait()
 }
 
 // sweep gives back what was handed to this worker while it stopped, and what it gave up without an answer: otherwise that waits to expire.
@@ -200,6 +225,12 @@ func (w *Worker) drainAndGive(h *holding, c *consumer, g *giving) {
 			}
 		}
 	}
+	if g.by == nil {
+		// The handler may have used up its time: what is written now has time of its own.
+		ctx, cancel := context.WithTimeout(w.base, w.cfg.LeaseDuration)
+		defer cancel()
+		by = ctx
+	}
 	if h.fencedOff() {
 		h.resume(g)
 		return
@@ -221,8 +252,13 @@ func (w *Worker) drainAndGive(h *holding, c *consumer, g *giving) {
 	if c != nil && w.cfg.Checkpoints == Manual && c.records.Load() > 0 && h.snapshot().Checkpoint.IsStart() {
 		w.log.Warn("the shard moves without any checkpoint: all its records will come again", "stream", h.key.Stream, "shard", h.key.Shard)
 	}
-	if err := h.giveUp(by, g.to); err != nil && !isLost(err) {
+	switch err := h.giveUp(by, g); {
+	case errors.Is(err, errUnasked):
+		h.resume(g)
+		w.emit(Event{Kind: LeaseDeclined, Key: h.key, Other: g.to, Text: "it asks no longer"})
+	case err != nil && !isLost(err):
 		w.storeError("give up lease", h.key, err)
+		h.resume(g) // where nothing was sent the lease is held still
 	}
 }
 

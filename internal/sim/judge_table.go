@@ -152,8 +152,9 @@ func (j *Judge) updated(s *shardLog, m *Member, before, after *core.Lease, now t
 		switch {
 		case owner, run, after.Ready != before.Ready, !after.Checkpoint.Equal(before.Checkpoint):
 			j.bad(s.id, "T6: %s writes owner %q -> %q, run %q -> %q, checkpoint %s -> %s and leaves the counter at %d", m.Name, before.Owner, after.Owner, before.Run, after.Run, before.Checkpoint, after.Checkpoint, before.Counter)
+		case next && before.Next == me && before.Owner != me && after.Next == core.Nobody: // its own ask, taken back
 		case next && (before.Next != core.Nobody || after.Next != me):
-			j.bad(s.id, "T8: %s sets next from %q to %q without the counter: only an ask for itself may do that", m.Name, before.Next, after.Next)
+			j.bad(s.id, "T8: %s sets next from %q to %q without the counter: only an ask for itself, or its end, may do that", m.Name, before.Next, after.Next)
 		case next:
 			j.stats.Asks++
 		}

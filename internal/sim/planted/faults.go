@@ -23,7 +23,9 @@ var faults = []fault{
 	return safely("handler", func() error { return proc.Process(c.ctx, b) })`},
 	}},
 	{"own deadline from the end of the write", "2: from its start", 5, []edit{
-		{"core/worker/holding.go", `			h.wrote(row, start)`, `			h.wrote(row, time.Now())`},
+		{"core/worker/holding.go", `			h.wrote(row, start)
+			return nil`, `			h.wrote(row, time.Now())
+			return nil`},
 	}},
 	{"own deadline from the end of the take", "2: from its start", 25, []edit{
 		{"core/worker/look.go", `	w.hold(row, run, start, LeaseTaken, seen.Owner)`, `	w.hold(row, run, start.Add(time.Since(start)), LeaseTaken, seen.Owner)`},
@@ -173,7 +175,7 @@ var faults = []fault{
 			h.gone(to, row.Counter)`},
 	}},
 	{"hand-over without a condition", "core/doc.go: HandOver", 10, []edit{
-		{"core/writes.go", `	return Write{SameCounter, Set{Bump: true, Owner: new(to)`, `	return Write{0, Set{Bump: true, Owner: new(to)`},
+		{"core/writes.go", `	return Write{SameCounter | SameNext, Set{Bump: true, Owner: new(to)`, `	return Write{0, Set{Bump: true, Owner: new(to)`},
 	}},
 	{"release without a condition", "core/doc.go: Release", 10, []edit{
 		{"core/writes.go", `	return Write{SameCounter, Set{Bump: true, Owner: new(Nobody)`, `	return Write{0, Set{Bump: true, Owner: new(Nobody)`},
