@@ -193,6 +193,9 @@ func (s *Set) Apply(row Lease) Lease {
 }
 
 func addShards(have, more []ShardID) []ShardID {
+	if len(more) == 0 {
+		return have
+	}
 	set := make(map[ShardID]bool, len(have)+len(more))
 	for _, id := range have {
 		set[id] = true

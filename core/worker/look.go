@@ -1,12 +1,9 @@
 package worker
 
 import (
-	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -121,7 +118,7 @@ func (w *Worker) untilNextLook(now time.Time) time.Duration {
 		period = max(period, time.Duration(units)*time.Second/time.Duration(w.cfg.LookUnits))
 	}
 	next := period - rand.N(period/5+1)
-	if at := w.table.alarm(now, w.limits, func(k core.LeaseKey) bool { return w.held[k] != nil }); !at.IsZero() {
+	if at := w.table.alarm(now, w.limits); !at.IsZero() {
 		next = min(next, at.Sub(now)+time.Millisecond)
 	}
 	return next
@@ -163,9 +160,11 @@ func (w *Worker) decideLocked(now time.Time) todo {
 	w.present = present
 	t.keep = !was && w.listerLocked() || len(w.table.rows) == 0
 	here := func(id core.WorkerID) bool { _, ok := slices.BinarySearch(present, id); return ok }
-	for _, r := range w.table.rows {
+	free := false
+	for _, r := range w.table.sorted() {
 		l := &r.lease
-		h := w.held[l.Key]
+		h := r.held
+		free = free || h == nil && r.free(now, w.limits)
 		switch {
 		case l.Ended():
 		case h != nil:
@@ -205,7 +204,9 @@ func (w *Worker) decideLocked(now time.Time) todo {
 		return t
 	}
 	w.holdOff = false
-	w.planLocked(&t, now, present)
+	if free || w.table.changed || !w.settled || !slices.Equal(present, w.plannedFor) {
+		w.planLocked(&t, now, present)
+	}
 	return t
 }
 
@@ -294,37 +295,24 @@ func (w *Worker) lineageLocked(st *stream) lineage.Input {
 	return in
 }
 
-var planSeed = maphash.MakeSeed()
-
 // planLocked works out this worker's part of an even spread, if anything but counters has changed since the last plan.
 func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
-	in := balance.Input{Seed: w.seed}
+	in := balance.Input{Seed: w.seed, Leases: make([]balance.Lease, 0, len(w.table.rows))}
 	me := w.cfg.ID
 	for _, id := range present {
 		in.Workers = append(in.Workers, balance.Worker{ID: id, Cap: w.cfg.MaxLeases})
 	}
-	var sum maphash.Hash
-	sum.SetSeed(planSeed)
-	for _, id := range present {
-		sum.WriteString(string(id))
-		sum.WriteByte(0)
-	}
-	rows := make([]*sighting, 0, len(w.table.rows))
-	for _, r := range w.table.rows {
-		if st := w.streams[r.lease.Key.Stream]; st != nil && !r.lease.Ended() {
-			rows = append(rows, r)
-		}
-	}
-	slices.SortFunc(rows, func(a, b *sighting) int {
-		return cmp.Or(cmp.Compare(a.lease.Key.Stream, b.lease.Key.Stream), cmp.Compare(a.lease.Key.Shard, b.lease.Key.Shard))
-	})
-	byKey := make(map[core.LeaseKey]*sighting, len(rows))
-	for _, r := range rows {
+	// Settled: nothing but a change of the rows or of who is present can make another plan.
+	w.settled, w.plannedFor, w.table.changed = true, present, false
+	for _, r := range w.table.sorted() {
 		l := &r.lease
-		b := balance.Lease{Key: l.Key, Owner: l.Owner, Next: l.Next, Weight: l.Throughput}
-		h := w.held[l.Key]
-		if h == nil && r.free(now, w.limits) {
-			st := w.streams[l.Key.Stream]
+		st := w.streams[l.Key.Stream]
+		if st == nil || l.Ended() {
+			continue
+		}
+		b := balance.Lease{Key: l.Key, Owner: l.Owner, Next: l.Next}
+		if r.held == nil && r.free(now, w.limits) {
+			w.settled = false
 			if !l.Ready {
 				if ok, _ := w.graphLocked(st).MayStart(l.Key.Shard); !ok {
 					w.wantListingLocked(st, l.Key.Shard, t)
@@ -342,31 +330,24 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 		} else {
 			r.freeSince = time.Time{}
 			if !l.Ready && len(l.Parents) > 0 {
-				ok, _ := w.graphLocked(w.streams[l.Key.Stream]).MayStart(l.Key.Shard)
+				w.settled = false
+				ok, _ := w.graphLocked(st).MayStart(l.Key.Shard)
 				b.Blocked = !ok // held by whoever it was given to, and no load until it begins
 			}
-			b.Movable = r.cool(now, 3*w.cfg.LeaseDuration) && l.Next == core.Nobody
+			cool := r.cool(now, 3*w.cfg.LeaseDuration)
+			w.settled = w.settled && cool
+			b.Movable = cool && l.Next == core.Nobody
 		}
 		if !r.gaveUpOn.IsZero() && now.Sub(r.gaveUpOn) < 2*w.cfg.StallAfter && len(present) > 1 {
+			w.settled = false
 			continue // it stalled here a moment ago: another shall try
 		}
 		in.Leases = append(in.Leases, b)
-		byKey[l.Key] = r
-		sum.WriteString(string(l.Key.Stream))
-		sum.WriteString(string(l.Key.Shard))
-		sum.WriteByte(0)
-		sum.WriteString(string(l.Owner))
-		sum.WriteByte(0)
-		sum.WriteString(string(l.Next))
-		var state [8]byte
-		binary.LittleEndian.PutUint32(state[:], uint32(b.Waited)<<3|bit(b.Blocked)<<2|bit(b.Free)<<1|bit(b.Movable))
-		sum.Write(state[:])
 	}
-	if s := sum.Sum64(); s != w.planned {
-		w.planned = s
-	} else {
+	if w.planned != nil && slices.Equal(in.Leases, w.planned) && slices.Equal(in.Workers, w.plannedBy) {
 		return
 	}
+	w.planned, w.plannedBy = in.Leases, in.Workers
 	plan := balance.Make(in)
 	if w.unserved = plan.Unserved; len(w.unserved) > 0 && now.Sub(w.unservedAt) >= time.Minute {
 		w.unservedAt = now
@@ -374,23 +355,16 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 	}
 	mine := plan.For(me)
 	for _, m := range mine.Take {
-		t.take = append(t.take, byKey[m.Lease].lease)
+		t.take = append(t.take, w.table.rows[m.Lease].lease)
 	}
 	for _, m := range mine.Ask {
-		r := byKey[m.Lease]
+		r := w.table.rows[m.Lease]
 		r.asked = now
 		t.ask = append(t.ask, r.lease)
 	}
 	if len(t.take)+len(t.ask) > 0 {
-		w.planned = 0 // what comes of it may fail: plan again at the next look
+		w.planned, w.settled = nil, false // what comes of it may fail: plan again at the next look
 	}
-}
-
-func bit(b bool) uint32 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // carryOut does what a look decided. Writes of different leases go out side by side.
@@ -560,6 +534,7 @@ func (w *Worker) hold(row core.Lease, run string, start time.Time, kind Kind, fr
 	}
 	w.held[row.Key] = h
 	w.table.row(row, time.Now(), w.evidence)
+	w.table.rows[row.Key].held = h
 	w.mu.Unlock()
 	w.count(Taken, row.Key, 1)
 	w.emit(Event{Kind: kind, Key: row.Key, Other: from, Counter: row.Counter, Position: row.From()})

@@ -17,6 +17,7 @@ import (
 type renewer struct {
 	w    *Worker
 	wake chan struct{}
+	crew crew
 
 	mu  sync.Mutex
 	due dueHeap
@@ -161,10 +162,42 @@ func (r *renewer) serve(ctx context.Context, ready []*holding, now time.Time) {
 	left := new(atomic.Int64)
 	left.Store(int64(len(due)))
 	for _, h := range due {
-		r.w.wg.Go(func() {
+		r.crew.do(ctx, &r.w.wg, func() {
 			r.renew(ctx, callCtx, h)
 			if left.Add(-1) == 0 {
 				cancel()
+			}
+		})
+	}
+}
+
+// crew are goroutines that do one thing after another: a new one would grow its stack anew for each renewal, which costs more than the renewal.
+type crew struct {
+	work chan func()
+	idle atomic.Int64
+}
+
+// mostIdle bounds the goroutines that wait for work.
+const mostIdle = 64
+
+// do has f done by a goroutine that waits for work, or by a new one. ctx ends those that wait.
+func (c *crew) do(ctx context.Context, wg *sync.WaitGroup, f func()) {
+	select {
+	case c.work <- f:
+	default:
+		wg.Go(func() {
+			for f := f; ; {
+				f()
+				if c.idle.Add(1) > mostIdle {
+					c.idle.Add(-1)
+					return
+				}
+				select {
+				case f = <-c.work:
+					c.idle.Add(-1)
+				case <-ctx.Done():
+					return
+				}
 			}
 		})
 	}

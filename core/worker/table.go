@@ -1,8 +1,9 @@
 package worker
 
 import (
+	"cmp"
+	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/shardwarden/shardwarden/core"
@@ -14,25 +15,36 @@ type table struct {
 	rows    map[core.LeaseKey]*sighting
 	workers map[core.WorkerID]*pulse
 	bad     map[core.LeaseKey]*core.RowError
-	at      time.Time // end of the last complete reading
+	held    map[core.LeaseKey]*holding // the worker's
+	at      time.Time                  // end of the last complete reading
 	looks   int
+	changed bool        // something other than counters and checkpoints has, since the last plan
+	order   []*sighting // as the last reading showed them: most readings come in the same order
+	byKey   []*sighting // nil: to be sorted anew
 }
 
 // pulse is a beat and since when it has been seen unchanged.
 type pulse struct {
-	beat  string
+	beat  beat
 	since time.Time
 	again bool // a later reading showed it unchanged
 	moves int  // how often it was seen to change
+	mark  int  // of a worker's: the number of the reading that last showed it
 }
 
-func (p *pulse) see(beat string, end time.Time) (moved bool) {
+// beat is a sign of life: a lease counter, or what else the store says to watch.
+type beat struct {
+	counter       int64
+	subject, text string
+}
+
+func (p *pulse) see(b beat, end time.Time) (moved bool) {
 	if p.since.IsZero() {
-		*p = pulse{beat: beat, since: end}
+		*p = pulse{beat: b, since: end}
 		return false
 	}
-	if p.beat != beat {
-		*p = pulse{beat: beat, since: end, moves: p.moves + 1}
+	if p.beat != b {
+		*p = pulse{beat: b, since: end, moves: p.moves + 1}
 		return true
 	}
 	p.again = true
@@ -42,6 +54,7 @@ func (p *pulse) see(beat string, end time.Time) (moved bool) {
 // sighting is one row as last seen.
 type sighting struct {
 	lease core.Lease
+	held  *holding // nil: not by this worker
 	life  pulse
 	// moved are the last two times the lease was seen to go from one owner to another.
 	moved [2]time.Time
@@ -65,69 +78,93 @@ func (r *sighting) cool(now time.Time, coolDown time.Duration) bool {
 	return !recently(r.asked) && !recently(r.moved[1])
 }
 
-func newTable() *table {
-	return &table{rows: map[core.LeaseKey]*sighting{}, workers: map[core.WorkerID]*pulse{}, bad: map[core.LeaseKey]*core.RowError{}}
+func newTable(held map[core.LeaseKey]*holding) *table {
+	return &table{rows: map[core.LeaseKey]*sighting{}, workers: map[core.WorkerID]*pulse{}, bad: map[core.LeaseKey]*core.RowError{}, held: held}
 }
 
-// evidence is what to watch for a lease: subject and beat in one, for a store that does not say otherwise.
-func evidence(l core.Lease) (subject, beat string) { return "", strconv.FormatInt(l.Counter, 10) }
+// evidence says what to watch for a lease, as [core.Evidence]; nil: its counter.
+type evidence func(core.Lease) (subject, beat string)
 
 // read takes in a complete reading that ended at end. Rows that are gone are forgotten.
-func (t *table) read(s core.Sight, end time.Time, evidence func(core.Lease) (string, string)) {
+func (t *table) read(s core.Sight, end time.Time, evidence evidence) {
 	t.looks++
 	t.at = end
-	for _, l := range s.Leases {
-		t.row(l, end, evidence)
+	for i := range s.Leases {
+		l := &s.Leases[i]
+		var r *sighting
+		if i < len(t.order) && t.order[i].lease.Key == l.Key {
+			r = t.order[i]
+		}
+		r = t.see(r, l, end, evidence)
+		if i < len(t.order) {
+			t.order[i] = r
+		} else {
+			t.order = append(t.order, r)
+		}
 	}
-	for k, r := range t.rows {
-		if r.mark != t.looks {
-			delete(t.rows, k)
+	t.order = t.order[:len(s.Leases)]
+	if len(t.rows) != len(s.Leases) {
+		for k, r := range t.rows {
+			if r.mark != t.looks {
+				delete(t.rows, k)
+				t.byKey, t.changed = nil, true
+			}
 		}
 	}
 	clear(t.bad)
 	for _, b := range s.Bad {
 		t.bad[b.Key] = b
 	}
-	here := make(map[core.WorkerID]bool, len(s.Workers))
 	for _, w := range s.Workers {
-		here[w.ID] = true
 		p := t.workers[w.ID]
 		if p == nil {
 			p = &pulse{}
 			t.workers[w.ID] = p
 		}
-		p.see(w.Beat, end)
+		p.see(beat{text: w.Beat}, end)
+		p.mark = t.looks
 	}
-	for id := range t.workers {
-		if !here[id] {
+	for id, p := range t.workers {
+		if p.mark != t.looks {
 			delete(t.workers, id)
 		}
 	}
 }
 
-// row takes in one row, from a reading or from a write of ours.
-func (t *table) row(l core.Lease, end time.Time, evidence func(core.Lease) (string, string)) *sighting {
-	r := t.rows[l.Key]
+// row takes in a row that a write of ours left.
+func (t *table) row(l core.Lease, end time.Time, evidence evidence) { t.see(nil, &l, end, evidence) }
+
+// see takes in one row. r is where it stands, nil if that is to be found.
+func (t *table) see(r *sighting, l *core.Lease, end time.Time, evidence evidence) *sighting {
 	if r == nil {
-		r = &sighting{lease: l}
+		r = t.rows[l.Key]
+	}
+	if r == nil {
+		r = &sighting{lease: *l, held: t.held[l.Key]}
 		t.rows[l.Key] = r
+		t.byKey, t.changed = nil, true
 	} else if l.Counter < r.lease.Counter && r.behind == 0 {
 		// Most likely a reading that began before a write of ours. Twice in a row, it is a row that was deleted and made anew.
 		r.behind, r.mark = 1, t.looks
 		return r
 	}
 	r.behind = 0
-	subject, beat := evidence(l)
-	moved := r.life.see(subject+"\x00"+beat, end)
-	if l.Owner != r.lease.Owner && l.Owner != core.Nobody && r.lease.Owner != core.Nobody {
+	b := beat{counter: l.Counter}
+	if evidence != nil {
+		b = beat{}
+		b.subject, b.text = evidence(*l)
+	}
+	was := &r.lease
+	moved := r.life.see(b, end)
+	if l.Owner != was.Owner && l.Owner != core.Nobody && was.Owner != core.Nobody {
 		r.moved = [2]time.Time{end, r.moved[0]}
 	}
 	switch {
 	case l.Run != "":
 		r.ours, r.foreign = true, 0
-	case l.Owner == core.Nobody || l.Owner != r.lease.Owner:
+	case l.Owner == core.Nobody || l.Owner != was.Owner:
 		r.foreign = 0
-	case moved && r.lease.Run == "" && !r.ours && !l.Ended():
+	case moved && was.Run == "" && !r.ours && !l.Ended():
 		r.foreign++
 	}
 	if !l.Ended() {
@@ -135,8 +172,24 @@ func (t *table) row(l core.Lease, end time.Time, evidence func(core.Lease) (stri
 	} else if r.ended.IsZero() {
 		r.ended = end
 	}
-	r.lease, r.mark = l, t.looks
+	if l.Owner != was.Owner || l.Next != was.Next || l.Ready != was.Ready || l.Ended() != was.Ended() || len(l.Parents) != len(was.Parents) {
+		t.changed = true
+	}
+	r.lease, r.mark = *l, t.looks
 	return r
+}
+
+// sorted are the rows in the order of their keys.
+func (t *table) sorted() []*sighting {
+	if t.byKey == nil {
+		t.byKey = slices.SortedFunc(maps.Values(t.rows), func(a, b *sighting) int {
+			if a.lease.Key.Stream != b.lease.Key.Stream {
+				return cmp.Compare(a.lease.Key.Stream, b.lease.Key.Stream)
+			}
+			return cmp.Compare(a.lease.Key.Shard, b.lease.Key.Shard)
+		})
+	}
+	return t.byKey
 }
 
 // silent is how long the owner of a row has given no sign of life.
@@ -166,36 +219,36 @@ func (r *sighting) free(now time.Time, l limits) bool {
 // present are the workers that count when shares are worked out: those whose own beat, or the beat of a lease of theirs, moved lately. me
 // always. Sorted.
 func (t *table) present(me core.WorkerID, now time.Time, l limits) []core.WorkerID {
-	set := map[core.WorkerID]bool{me: true}
+	out := []core.WorkerID{me}
+	add := func(id core.WorkerID) {
+		if i, ok := slices.BinarySearch(out, id); !ok {
+			out = slices.Insert(out, i, id)
+		}
+	}
 	for id, p := range t.workers {
 		if now.Sub(p.since) < l.ours {
-			set[id] = true
+			add(id)
 		}
 	}
 	for _, r := range t.rows {
-		if o := r.lease.Owner; o != core.Nobody && !r.lease.Ended() && r.silent(now) < l.of(r) {
-			set[o] = true
+		if o := r.lease.Owner; o != me && o != core.Nobody && !r.lease.Ended() && r.silent(now) < l.of(r) {
+			add(o)
 		}
 	}
-	out := make([]core.WorkerID, 0, len(set))
-	for id := range set {
-		out = append(out, id)
-	}
-	slices.Sort(out)
 	return out
 }
 
 // alarm is the earliest time at which a lease or a worker that was seen silent by two readings expires; zero where there is none. To look
 // again just then, rather than at the next tick, is what keeps failovers short.
-func (t *table) alarm(now time.Time, l limits, mine func(core.LeaseKey) bool) time.Time {
+func (t *table) alarm(now time.Time, l limits) time.Time {
 	var first time.Time
 	at := func(x time.Time) {
 		if x.After(now) && (first.IsZero() || x.Before(first)) {
 			first = x
 		}
 	}
-	for k, r := range t.rows {
-		if r.life.again && r.lease.Owner != core.Nobody && !r.lease.Ended() && !mine(k) {
+	for _, r := range t.sorted() {
+		if r.life.again && r.lease.Owner != core.Nobody && !r.lease.Ended() && r.held == nil {
 			at(r.life.since.Add(l.of(r)))
 		}
 	}

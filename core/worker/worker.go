@@ -40,6 +40,7 @@ import (
 	"time"
 
 	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/balance"
 	"github.com/shardwarden/shardwarden/core/lineage"
 )
 
@@ -58,7 +59,7 @@ type Worker struct {
 	store       core.LeaseStore
 	presence    core.Presence
 	hasPresence bool
-	evidence    func(core.Lease) (string, string)
+	evidence    evidence
 	log         *slog.Logger
 	events      []EventHook
 	counters    []CountHook
@@ -96,7 +97,11 @@ type Worker struct {
 	unserved   []core.LeaseKey
 	unservedAt time.Time
 	holes      map[core.StreamID]int
-	planned    uint64
+	// The last plan's input, and whether it stays so while no row changes and the same workers are present.
+	planned    []balance.Lease
+	plannedBy  []balance.Worker
+	plannedFor []core.WorkerID
+	settled    bool
 	lookErr    error
 	listErr    error
 	lookErrs   int
@@ -150,7 +155,7 @@ func New(c Config, opts ...Option) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{
-		cfg: c, store: c.Store, evidence: evidence, log: slog.New(slog.DiscardHandler),
+		cfg: c, store: c.Store, log: slog.New(slog.DiscardHandler),
 		trust:   c.LeaseDuration - c.StopMargin,
 		limits:  limits{ours: c.LeaseDuration, foreign: c.LeaseDuration + time.Second},
 		unique:  randomText(6),
@@ -159,8 +164,9 @@ func New(c Config, opts ...Option) (*Worker, error) {
 		stop: make(chan stopRequest, 1), stopped: make(chan struct{}), failed: make(chan error, 1),
 		state:   stateNew,
 		streams: map[core.StreamID]*stream{}, held: map[core.LeaseKey]*holding{}, running: map[core.LeaseKey]*consumer{},
-		given: map[core.LeaseKey]int64{}, table: newTable(), graphs: map[core.StreamID]*lineage.Graph{}, holes: map[core.StreamID]int{},
+		given: map[core.LeaseKey]int64{}, graphs: map[core.StreamID]*lineage.Graph{}, holes: map[core.StreamID]int{},
 	}
+	w.table = newTable(w.held)
 	w.presence, w.hasPresence = c.Store.(core.Presence)
 	if e, ok := c.Store.(core.Evidence); ok {
 		w.evidence = e.Evidence
@@ -169,7 +175,7 @@ func New(c Config, opts ...Option) (*Worker, error) {
 		w.slots = make(chan struct{}, c.MaxShardsAtOnce)
 	}
 	w.began = time.Now()
-	w.renewer = &renewer{w: w, wake: make(chan struct{}, 1)}
+	w.renewer = &renewer{w: w, wake: make(chan struct{}, 1), crew: crew{work: make(chan func())}}
 	for _, o := range opts {
 		if err := o(w); err != nil {
 			return nil, err
@@ -312,7 +318,7 @@ func (w *Worker) addStream(ctx context.Context, s core.Stream) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.streams[info.ID] == nil {
-		w.streams[info.ID] = newStream(s, info)
+		w.streams[info.ID], w.settled = newStream(s, info), false
 	}
 	return nil
 }
@@ -431,6 +437,10 @@ func (w *Worker) drop(h *holding) {
 	w.mu.Lock()
 	if w.held[h.key] == h {
 		delete(w.held, h.key)
+		w.table.changed = true
+		if r := w.table.rows[h.key]; r != nil {
+			r.held = nil
+		}
 	}
 	w.mu.Unlock()
 }
