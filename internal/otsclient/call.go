@@ -35,12 +35,22 @@ func Call[Out any](ctx context.Context, c *Client, op Op, f func(*tablestore.Tab
 		if err == nil || n >= op.Attempts || !passing(err) || ctx.Err() != nil {
 			return out, err
 		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		case <-ctx.Done():
+		if !wait(ctx, pause/2+rand.N(pause/2)) {
 			return out, err
 		}
 		pause = min(2*pause, time.Second)
+	}
+}
+
+// wait pauses; false when ctx ended first.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

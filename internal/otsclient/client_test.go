@@ -20,7 +20,8 @@ import (
 	"github.com/aliyun/aliyun-tablestore-go-sdk/common"
 	"github.com/aliyun/aliyun-tablestore-go-sdk/tablestore"
 	"github.com/aliyun/aliyun-tablestore-go-sdk/tablestore/otsprotocol"
-	"github.com/golang/protobuf/proto"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/shardwarden/shardwarden/core"
 	"github.com/shardwarden/shardwarden/internal/otsclient"
@@ -40,7 +41,7 @@ func answer(status int, body []byte, header ...string) *http.Response {
 }
 
 func refusal(status int, code, message string) *http.Response {
-	body, err := proto.Marshal(&otsprotocol.Error{Code: &code, Message: &message})
+	body, err := proto.Marshal(protoadapt.MessageV2Of(&otsprotocol.Error{Code: &code, Message: &message}))
 	if err != nil {
 		panic(err)
 	}
@@ -216,7 +217,7 @@ func TestCancelEndsTheReading(t *testing.T) {
 				return
 			}
 			_, err := io.WriteString(far, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf of it")
-			io.Copy(io.Discard, far)
+			_, _ = io.Copy(io.Discard, far)
 			server <- err
 		}()
 		tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil }}

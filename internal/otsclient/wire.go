@@ -28,7 +28,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		res.Body.Close()
+		_ = res.Body.Close()
 		return nil, fmt.Errorf("the endpoint answers with a redirect (HTTP %d) to %q: it is not a Tablestore endpoint", res.StatusCode, res.Header.Get("Location"))
 	}
 	if res.StatusCode < 200 || res.StatusCode >= 300 {
@@ -47,7 +47,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // read reads an answer and compares it with its checksum, which the real service always sends (docs/reference/tablestore.md 2.4).
 func read(res *http.Response) ([]byte, error) {
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }()
 	var buf bytes.Buffer
 	if n := res.ContentLength; n > 0 && n < 64<<20 {
 		buf.Grow(int(n) + bytes.MinRead)
