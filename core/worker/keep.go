@@ -162,7 +162,7 @@ func (w *Worker) settleStart(ctx context.Context, st *stream, in *lineage.Input)
 	}
 	w.mu.Lock()
 	st.begins, st.openThen = in.Start, in.OpenAtStart
-	st.fresh = true
+	st.fresh, w.table.changed = true, true
 	w.mu.Unlock()
 	return 0, nil
 }

@@ -160,11 +160,12 @@ func (w *Worker) decideLocked(now time.Time) todo {
 	w.present = present
 	t.keep = !was && w.listerLocked() || len(w.table.rows) == 0
 	here := func(id core.WorkerID) bool { _, ok := slices.BinarySearch(present, id); return ok }
-	free := false
 	for _, r := range w.table.sorted() {
 		l := &r.lease
 		h := r.held
-		free = free || h == nil && r.free(now, w.limits)
+		if free := h == nil && r.free(now, w.limits); free != r.wasFree {
+			r.wasFree, w.table.changed = free, true
+		}
 		switch {
 		case l.Ended():
 		case h != nil:
@@ -204,7 +205,7 @@ func (w *Worker) decideLocked(now time.Time) todo {
 		return t
 	}
 	w.holdOff = false
-	if free || w.table.changed || !w.settled || !slices.Equal(present, w.plannedFor) {
+	if w.table.changed || !now.Before(w.planAt) || !slices.Equal(present, w.plannedFor) {
 		w.planLocked(&t, now, present)
 	}
 	return t
@@ -302,8 +303,13 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 	for _, id := range present {
 		in.Workers = append(in.Workers, balance.Worker{ID: id, Cap: w.cfg.MaxLeases})
 	}
-	// Settled: nothing but a change of the rows or of who is present can make another plan.
-	w.settled, w.plannedFor, w.table.changed = true, present, false
+	// Until planAt nothing but a change of the rows or of who is present can make another plan.
+	w.planAt, w.plannedFor, w.table.changed = now.Add(w.cfg.LeaseDuration), present, false
+	by := func(t time.Time) {
+		if t.Before(w.planAt) {
+			w.planAt = t
+		}
+	}
 	for _, r := range w.table.sorted() {
 		l := &r.lease
 		st := w.streams[l.Key.Stream]
@@ -311,14 +317,14 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 			continue
 		}
 		b := balance.Lease{Key: l.Key, Owner: l.Owner, Next: l.Next}
-		if r.held == nil && r.free(now, w.limits) {
-			w.settled = false
+		if r.wasFree {
 			if !l.Ready {
 				if ok, _ := w.graphLocked(st).MayStart(l.Key.Shard); !ok {
 					w.wantListingLocked(st, l.Key.Shard, t)
 					continue
 				}
 			}
+			by(now)
 			if w.running[l.Key] != nil {
 				continue // a handler of a former lease still runs here: somebody else must take it
 			}
@@ -330,16 +336,17 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 		} else {
 			r.freeSince = time.Time{}
 			if !l.Ready && len(l.Parents) > 0 {
-				w.settled = false
 				ok, _ := w.graphLocked(st).MayStart(l.Key.Shard)
 				b.Blocked = !ok // held by whoever it was given to, and no load until it begins
 			}
-			cool := r.cool(now, 3*w.cfg.LeaseDuration)
-			w.settled = w.settled && cool
-			b.Movable = cool && l.Next == core.Nobody
+			cool := r.cool(3 * w.cfg.LeaseDuration)
+			b.Movable = !now.Before(cool) && l.Next == core.Nobody
+			if now.Before(cool) {
+				by(cool)
+			}
 		}
 		if !r.gaveUpOn.IsZero() && now.Sub(r.gaveUpOn) < 2*w.cfg.StallAfter && len(present) > 1 {
-			w.settled = false
+			by(r.gaveUpOn.Add(2 * w.cfg.StallAfter))
 			continue // it stalled here a moment ago: another shall try
 		}
 		in.Leases = append(in.Leases, b)
@@ -363,7 +370,7 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 		t.ask = append(t.ask, r.lease)
 	}
 	if len(t.take)+len(t.ask) > 0 {
-		w.planned, w.settled = nil, false // what comes of it may fail: plan again at the next look
+		w.planned, w.planAt = nil, now // what comes of it may fail: plan again at the next look
 	}
 }
 

@@ -55,7 +55,9 @@ func (p *pulse) see(b beat, end time.Time) (moved bool) {
 type sighting struct {
 	lease core.Lease
 	held  *holding // nil: not by this worker
-	life  pulse
+	// wasFree: the last look found it free for this worker to take.
+	wasFree bool
+	life    pulse
 	// moved are the last two times the lease was seen to go from one owner to another.
 	moved [2]time.Time
 	// asked is when this worker last asked for the lease.
@@ -71,11 +73,15 @@ type sighting struct {
 	mark, behind int
 }
 
-// cool reports whether the lease may be asked for: not by me a moment ago, and not when it has gone to and fro within the cool-down (rule 5 of
-// the design: per lease, three lease durations).
-func (r *sighting) cool(now time.Time, coolDown time.Duration) bool {
-	recently := func(t time.Time) bool { return !t.IsZero() && now.Sub(t) < coolDown }
-	return !recently(r.asked) && !recently(r.moved[1])
+// cool is when the lease may be asked for: not just after I did, and not when it has gone to and fro within the cool-down (rule 5 of the design:
+// per lease, three lease durations).
+func (r *sighting) cool(coolDown time.Duration) (at time.Time) {
+	for _, t := range [...]time.Time{r.asked, r.moved[1]} {
+		if t = t.Add(coolDown); t.After(at) {
+			at = t
+		}
+	}
+	return at
 }
 
 func newTable(held map[core.LeaseKey]*holding) *table {

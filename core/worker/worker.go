@@ -97,11 +97,11 @@ type Worker struct {
 	unserved   []core.LeaseKey
 	unservedAt time.Time
 	holes      map[core.StreamID]int
-	// The last plan's input, and whether it stays so while no row changes and the same workers are present.
+	// The last plan's input, and until when it stays so while no row changes and the same workers are present.
 	planned    []balance.Lease
 	plannedBy  []balance.Worker
 	plannedFor []core.WorkerID
-	settled    bool
+	planAt     time.Time
 	lookErr    error
 	listErr    error
 	lookErrs   int
@@ -318,7 +318,7 @@ func (w *Worker) addStream(ctx context.Context, s core.Stream) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.streams[info.ID] == nil {
-		w.streams[info.ID], w.settled = newStream(s, info), false
+		w.streams[info.ID], w.table.changed = newStream(s, info), true
 	}
 	return nil
 }

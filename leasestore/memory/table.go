@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -149,7 +148,10 @@ func find(rows []*core.Lease, k core.LeaseKey) (int, bool) {
 }
 
 func compareKeys(a, b core.LeaseKey) int {
-	return cmp.Or(strings.Compare(string(a.Stream), string(b.Stream)), strings.Compare(string(a.Shard), string(b.Shard)))
+	if a.Stream != b.Stream {
+		return cmp.Compare(a.Stream, b.Stream)
+	}
+	return cmp.Compare(a.Shard, b.Shard)
 }
 
 // place is where a key stands in the order, or would.
