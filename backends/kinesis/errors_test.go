@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -70,32 +71,40 @@ func TestErrorsHaveAKind(t *testing.T) {
 		{"half an answer", answers{status: 200, body: `{"Records":[{"Da`}, core.ErrUnavailable, nil},
 		{"no answer", answers{err: io.ErrUnexpectedEOF}, core.ErrUnavailable, nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := New(testConfig(), "orders", Endpoint("http://kinesis.test"), HTTPClient(c.answers), Patience(time.Nanosecond))
-			r, err := s.Open(t.Context(), core.Shard{ID: "shardId-000000000003"}, core.FromHorizon)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			rd := r.(*reader)
-			rd.iter, rd.made = "AAAA", time.Now()
-			_, err = once(t.Context(), s, "GetRecords", s.client.GetRecords, rd.input(1))
-			err = s.wrap("read", rd.shard, err)
-			for _, k := range []error{core.ErrNotFound, core.ErrThrottled, core.ErrDenied, core.ErrUnavailable, core.ErrExpired, core.ErrInvalid} {
-				if got := errors.Is(err, k); got != errors.Is(c.want, k) {
-					t.Errorf("is %v: %v (%v)", k, got, err)
+		for _, way := range []string{"the SDK's decoder", "through the SDK", "directly", "in CBOR"} {
+			t.Run(c.name+", "+way, func(t *testing.T) {
+				opts := []Option{Endpoint("http://kinesis.test"), HTTPClient(c.answers), Patience(time.Nanosecond)}
+				switch way {
+				case "the SDK's decoder":
+					opts = append(opts, StockPages())
+				case "in CBOR":
+					opts = append(opts, CBOR())
 				}
-			}
-			e, ok := errors.AsType[*core.Error](err)
-			if !ok || e.Shard != "shardId-000000000003" || e.Stream != "orders" {
-				t.Errorf("%v does not say which shard of which stream", err)
-			}
-			for _, w := range append(c.says, "GetRecords") {
-				if !strings.Contains(err.Error(), w) {
-					t.Errorf("%q does not say %q", err, w)
+				s := New(testConfig(), "orders", opts...)
+				if way == "directly" {
+					s.direct.sent.Store(&template{host: "kinesis.test", url: url.URL{Scheme: "http", Host: "kinesis.test", Path: "/"}, service: "kinesis", region: "us-east-1", made: time.Now()})
 				}
-			}
-		})
+				_, err := s.getRecords(t.Context(), request{iterator: "AAAA", limit: 1})
+				err = s.wrap("read", "shardId-000000000003", err)
+				for _, k := range []error{core.ErrNotFound, core.ErrThrottled, core.ErrDenied, core.ErrUnavailable, core.ErrExpired, core.ErrInvalid} {
+					if got := errors.Is(err, k); got != errors.Is(c.want, k) {
+						t.Errorf("is %v: %v (%v)", k, got, err)
+					}
+				}
+				e, ok := errors.AsType[*core.Error](err)
+				if !ok || e.Shard != "shardId-000000000003" || e.Stream != "orders" {
+					t.Errorf("%v does not say which shard of which stream", err)
+				}
+				for _, w := range append(c.says, "GetRecords") {
+					if !strings.Contains(err.Error(), w) {
+						t.Errorf("%q does not say %q", err, w)
+					}
+				}
+				if s.direct.template() != nil {
+					t.Error("after a failure the SDK must make the next request")
+				}
+			})
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ type settings struct {
 	pageBytes     int
 	patience      time.Duration
 	timeout       time.Duration
+	first         wire
 	http          aws.HTTPClient
 	clientOptions []func(*sdk.Options)
 	log           *slog.Logger
@@ -39,6 +40,7 @@ func newSettings(opts []Option) settings {
 		pageBytes:  400_000,
 		patience:   20 * time.Second,
 		timeout:    30 * time.Second,
+		first:      wireJSON,
 		log:        slog.New(slog.DiscardHandler),
 	}
 	for _, o := range opts {
@@ -76,6 +78,15 @@ func Patience(d time.Duration) Option { return func(s *settings) { s.patience = 
 
 // RequestTimeout bounds a single request. Default 30 s.
 func RequestTimeout(d time.Duration) Option { return func(s *settings) { s.timeout = d } }
+
+// CBOR asks for pages in the service's binary format, which the Java SDK uses too, though no document says so: a quarter less to send, and half
+// the time to decode. A service that does not take it, or that answers something else, is asked in JSON from then on; [Source.Pages] tells.
+// All other calls are JSON.
+func CBOR() Option { return func(s *settings) { s.first = wireCBOR } }
+
+// StockPages leaves the pages to the SDK's decoder, which allocates each record anew: should ours ever be suspected. Default: our own
+// decoder, and the SDK's from the first page on that it cannot read.
+func StockPages() Option { return func(s *settings) { s.first = wireStock } }
 
 // HTTPClient sends the requests, instead of the aws.Config's client. Request bodies are copied before it gets them, because the SDK closes
 // them too early.

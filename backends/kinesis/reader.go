@@ -135,7 +135,8 @@ func (r *reader) next(ctx context.Context) (*core.Page, error) {
 		}
 	}
 	limit, start := r.size.limit(), time.Now()
-	out, err := once(ctx, r.s, "GetRecords", r.s.client.GetRecords, r.input(limit))
+	_, byARN := r.s.name.forCall()
+	p, err := r.s.getRecords(ctx, request{iterator: r.iter, arn: byARN, limit: limit})
 	if err != nil {
 		r.pace.after(start, 0, false)
 		if errors.Is(err, core.ErrExpired) || (errors.Is(err, core.ErrInvalid) && !fresh) { // the KCL takes both for an iterator that ran out
@@ -147,25 +148,24 @@ func (r *reader) next(ctx context.Context) (*core.Page, error) {
 		return nil, err
 	}
 
-	p, n := newPage(out)
 	read := len(p.Records)
-	r.size.saw(read, n)
+	r.size.saw(read, p.read)
 	// Caught up: the service says so, or says nothing; and it gave less than it was asked for.
-	r.pace.after(start, n, p.Lag <= 0 && read < int(limit))
-	r.iter, r.made = aws.ToString(out.NextShardIterator), start
+	r.pace.after(start, p.read, p.Lag <= 0 && read < int(limit))
+	r.iter, r.made = strings.Clone(p.next), start
 	if r.resumed && read > 0 {
-		r.leaveOut(ctx, p)
+		r.leaveOut(ctx, &p.Page)
 	}
 	if n := len(p.Records); n > 0 {
 		r.at = core.Position{Token: strings.Clone(p.Records[n-1].Sequence)}
 	}
 	if r.iter != "" {
-		return p, nil
+		return &p.Page, nil
 	}
 
 	// No next iterator: the shard has ended, if children say so (F36 in docs/reference/field-cases.md: an open shard can answer like that).
-	for i := range out.ChildShards {
-		child, err := newChild(&out.ChildShards[i])
+	for i := range p.children {
+		child, err := newChild(&p.children[i])
 		if err != nil { // as the KCL: such an answer is none
 			r.s.log.WarnContext(ctx, "end of shard names a child that makes no sense", "stream", r.s.name.stream, "shard", r.shard, "error", err)
 			p.Children = nil
@@ -176,14 +176,12 @@ func (r *reader) next(ctx context.Context) (*core.Page, error) {
 	p.End = len(p.Children) > 0
 	r.ended, r.unsure = p.End, !p.End
 	if r.unsure && len(p.Records) == 0 {
+		if p.Release != nil {
+			p.Release()
+		}
 		return nil, nil
 	}
-	return p, nil
-}
-
-func (r *reader) input(limit int32) *sdk.GetRecordsInput {
-	_, byARN := r.s.name.forCall()
-	return &sdk.GetRecordsInput{ShardIterator: aws.String(r.iter), StreamARN: byARN, Limit: &limit}
+	return &p.Page, nil
 }
 
 // leaveOut drops from the first records behind an opened position what stands before it, and warns where the record of the position is no

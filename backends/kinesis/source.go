@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/kinesis"
+	"github.com/aws/smithy-go/transport/http/protocol/awsjson"
 
 	"github.com/shardwarden/shardwarden/core"
 )
@@ -22,6 +23,8 @@ type Source struct {
 	creds  *credentials // nil: calls are not signed
 	id     atomic.Value // core.StreamID, once described; for errors
 	err    error        // what is wrong with how the source was made; every method returns it
+	pages  wires
+	direct direct
 }
 
 var (
@@ -58,8 +61,14 @@ func New(cfg aws.Config, nameOrARN string, opts ...Option) *Source {
 			o.Credentials = s.creds
 		}
 	})
+	options := s.client.Options()
+	s.direct.client = directly(options)
+	if _, stock := options.Protocol.(*awsjson.Protocol); !stock {
+		s.first = wireStock // the user chose another
+	}
+	s.pages.wire.Store(uint32(s.first))
 	var err error
-	if s.name, err = parseName(nameOrARN, s.client.Options().Region); err == nil {
+	if s.name, err = parseName(nameOrARN, options.Region); err == nil {
 		err = s.check()
 	}
 	switch {

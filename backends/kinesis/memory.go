@@ -1,0 +1,77 @@
+package kinesis
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/shardwarden/shardwarden/core"
+)
+
+// defaultPageMemory is the read-ahead of eight workers by default, or some hundred shards with a page of a megabyte each.
+const defaultPageMemory = 256 << 20
+
+// pageMemory is what all pages of this process share.
+var pageMemory atomic.Pointer[memoryLimit]
+
+func init() { SetPageMemory(defaultPageMemory) }
+
+type memoryLimit struct {
+	*semaphore.Weighted
+	most int64
+	used atomic.Int64
+}
+
+// SetPageMemory bounds the memory of all pages of this process that are being read, or are read and not yet released, over all sources and
+// workers, in bytes. A read that would go beyond it waits until pages are released, first come first served, for as long as
+// [RequestTimeout]; then it fails as [core.ErrUnavailable] and is tried again. Default 256 MiB; what is below 1 MiB counts as 1 MiB. Pages
+// that are out when it is called count towards the former bound.
+//
+// It is the last resort, for thousands of shards in one process; what a worker reads ahead is bounded by its own settings. Pages of the
+// SDK's decoder ([StockPages]) do not count.
+func SetPageMemory(bytes int64) {
+	bytes = max(bytes, 1<<20)
+	pageMemory.Store(&memoryLimit{Weighted: semaphore.NewWeighted(bytes), most: bytes})
+}
+
+// PageMemory is how many bytes of pages are out now; see [SetPageMemory].
+func PageMemory() int64 { return pageMemory.Load().used.Load() }
+
+// reservation is what one page has of the memory that all share.
+type reservation struct {
+	from *memoryLimit
+	n    atomic.Int64
+}
+
+// take waits for n bytes. More than there is altogether is as good as all of it, else such a page could never be read.
+func (r *reservation) take(ctx context.Context, n int) error {
+	m := pageMemory.Load()
+	size := min(int64(n), m.most)
+	if !m.TryAcquire(size) {
+		if err := m.Acquire(ctx, size); err != nil {
+			return fmt.Errorf("%w: no memory for a page of %d bytes: handlers hold %d of the %d that pages may take (see SetPageMemory): %w", core.ErrUnavailable, n, m.used.Load(), m.most, err)
+		}
+	}
+	r.from = m
+	r.n.Store(size)
+	m.used.Add(size)
+	return nil
+}
+
+// more adds what decoding took beside the body, as far as it is to be had at once: the body is there, so waiting would only hold more for longer.
+func (r *reservation) more(n int) {
+	if r.from != nil && r.from.TryAcquire(int64(n)) {
+		r.n.Add(int64(n))
+		r.from.used.Add(int64(n))
+	}
+}
+
+// cancel gives all of it back.
+func (r *reservation) cancel() {
+	if n := r.n.Swap(0); n > 0 {
+		r.from.used.Add(-n)
+		r.from.Release(n)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !poisonpages
+
+package kinesis
+
+const poisonPages = false
