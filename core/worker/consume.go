@@ -172,6 +172,7 @@ func (c *consumer) over(why error) {
 	ended := errors.Is(why, errEnded)
 	h.mu.Lock()
 	h.consumer = nil
+	waits := h.fenced || h.give != nil // for what looks by itself
 	if errors.Is(why, core.ErrDone) || errors.Is(why, errHalted) {
 		h.halted = true
 		h.state = Halted
@@ -181,6 +182,7 @@ func (c *consumer) over(why error) {
 	if w.running[h.key] == c {
 		delete(w.running, h.key)
 	}
+	held := w.held[h.key]
 	w.mu.Unlock()
 	if ended {
 		h.end()
@@ -192,7 +194,9 @@ func (c *consumer) over(why error) {
 		w.emit(Event{Kind: ShardStopped, Key: h.key, Err: why})
 	}
 	close(c.done)
-	w.look() // children may begin, or this shard again
+	if ended || held != nil && (held != h || !waits) {
+		w.look() // children may begin, or this shard again
+	}
 }
 
 // prepare makes ready what the user's code needs, and begins to read.

@@ -28,7 +28,7 @@ type holding struct {
 	failures   int           // renewals in a row that failed
 	retryAt    time.Time     // after a failure: when to renew again
 	renewing   bool          // a renewal is under way
-	scheduled  time.Time     // when the renewer looks at it next; zero: it is in no queue
+	due        due           // when the renewer looks at it next; under the renewer's lock
 	ack        core.Position // done by the handler and not stored yet; zero: none
 	ackSince   time.Time
 	over       bool          // the lease is gone or given up

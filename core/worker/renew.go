@@ -19,26 +19,39 @@ type renewer struct {
 	wake chan struct{}
 	crew crew
 
-	mu  sync.Mutex
-	due dueHeap
+	mu    sync.Mutex
+	due   dueHeap
+	until time.Time // what run waits for; zero: it is not waiting
 }
 
-type dueEntry struct {
-	at time.Time
-	h  *holding
-}
-
-type dueHeap []dueEntry
+// dueHeap has each lease once. It belongs to the renewer's lock.
+type dueHeap []*holding
 
 func (d dueHeap) Len() int           { return len(d) }
-func (d dueHeap) Less(i, j int) bool { return d[i].at.Before(d[j].at) }
-func (d dueHeap) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
-func (d *dueHeap) Push(x any)        { *d = append(*d, x.(dueEntry)) }
+func (d dueHeap) Less(i, j int) bool { return d[i].due.at.Before(d[j].due.at) }
+func (d dueHeap) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].due.slot, d[j].due.slot = i, j
+}
+func (d *dueHeap) Push(x any) {
+	h := x.(*holding)
+	h.due.slot, h.due.in = len(*d), true
+	*d = append(*d, h)
+}
 func (d *dueHeap) Pop() any {
 	old := *d
-	e := old[len(old)-1]
+	h := old[len(old)-1]
+	old[len(old)-1] = nil
 	*d = old[:len(old)-1]
-	return e
+	h.due.in = false
+	return h
+}
+
+// due is a lease's place in the heap.
+type due struct {
+	at   time.Time
+	slot int
+	in   bool
 }
 
 // dueLocked says when the lease needs something next, and what is due now. ok is false when it needs nothing.
@@ -72,21 +85,26 @@ func (h *holding) dueLocked(now time.Time) (at time.Time, renew, fence, ok bool)
 	return fenceAt, renew, fence, true
 }
 
-// schedule makes sure the lease is looked at when it is due.
+// schedule makes sure the lease is looked at when it is due, and not before.
 func (r *renewer) schedule(h *holding) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	at, _, _, ok := h.dueLocked(time.Now())
-	if !ok || (!h.scheduled.IsZero() && !at.Before(h.scheduled)) {
-		h.mu.Unlock()
-		return
-	}
-	h.scheduled = at
-	h.mu.Unlock()
 	r.mu.Lock()
-	heap.Push(&r.due, dueEntry{at, h})
-	first := r.due[0].h == h
-	r.mu.Unlock()
-	if first {
+	defer r.mu.Unlock()
+	switch d := &h.due; {
+	case !ok && d.in:
+		heap.Remove(&r.due, d.slot)
+	case !ok || d.in && d.at.Equal(at):
+		return
+	case d.in:
+		d.at = at
+		heap.Fix(&r.due, d.slot)
+	default:
+		d.at = at
+		heap.Push(&r.due, h)
+	}
+	if ok && at.Before(r.until) {
 		poke(r.wake)
 	}
 }
@@ -117,11 +135,14 @@ func (r *renewer) run(ctx context.Context) {
 		wait := time.Hour
 		r.mu.Lock()
 		for len(r.due) > 0 {
-			if d := r.due[0].at.Sub(now); d > 0 {
+			if d := r.due[0].due.at.Sub(now); d > 0 {
 				wait = d
 				break
 			}
-			ready = append(ready, heap.Pop(&r.due).(dueEntry).h)
+			ready = append(ready, heap.Pop(&r.due).(*holding))
+		}
+		if r.until = (time.Time{}); len(ready) == 0 {
+			r.until = now.Add(wait)
 		}
 		r.mu.Unlock()
 		r.serve(ctx, ready, now)
@@ -143,7 +164,6 @@ func (r *renewer) serve(ctx context.Context, ready []*holding, now time.Time) {
 	var due []*holding
 	for _, h := range ready {
 		h.mu.Lock()
-		h.scheduled = time.Time{}
 		_, renew, fence, _ := h.dueLocked(now)
 		if renew {
 			h.renewing = true
