@@ -54,14 +54,14 @@ func newFleet(t *testing.T, shards int, config func(*worker.Config)) *fleet {
 }
 
 // start begins a worker. Its handler writes the ledger; config may replace it.
-func (f *fleet) start(id string) *member {
+func (f *fleet) start(id string, opts ...worker.Option) *member {
 	f.t.Helper()
 	m := &member{fleet: f, store: f.table.Handle(id), src: f.stream.Handle(), done: make(chan struct{})}
 	c := worker.Config{ID: core.WorkerID(id), Streams: worker.One(m.src, core.FromHorizon), Store: m.store, Process: f.record(core.WorkerID(id))}
 	if f.config != nil {
 		f.config(&c)
 	}
-	w, err := worker.New(c, worker.WithHooks(worker.EventFunc(f.event)))
+	w, err := worker.New(c, append(opts, worker.WithHooks(worker.EventFunc(f.event)))...)
 	if err != nil {
 		f.t.Fatal(err)
 	}

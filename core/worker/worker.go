@@ -181,6 +181,7 @@ func New(c Config, opts ...Option) (*Worker, error) {
 			return nil, err
 		}
 	}
+	w.log = w.log.With("worker", c.ID) // in each line
 	return w, nil
 }
 
@@ -551,7 +552,7 @@ func (w *Worker) emit(e Event) {
 	if !w.log.Enabled(context.Background(), level) { //nolint:forbidigo // slog wants a context and reads nothing from it here
 		return
 	}
-	args := []any{"worker", e.Worker}
+	var args []any
 	add := func(k string, v any, ok bool) {
 		if ok {
 			args = append(args, k, v)
