@@ -1,11 +1,14 @@
 package main
 
 import (
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
 
+	ots "github.com/aliyun/aliyun-tablestore-go-sdk/tablestore"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -33,13 +36,22 @@ func clients(url string) (*kinesis.Client, *dynamodb.Client) {
 	return kinesis.NewFromConfig(c), dynamodb.NewFromConfig(c)
 }
 
+func otsClient(url string) *ots.TableStoreClient {
+	c := ots.NewDefaultTableStoreConfig()
+	c.RetryTimes = 0
+	return ots.NewClientWithConfig(url, "any", "x", "x", "", c)
+}
+
 func TestEmulator(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		kind            string
-		kinesis, dynamo bool
-		end             syscall.Signal
-	}{{"kinesis", true, false, syscall.SIGINT}, {"dynamodb", false, true, syscall.SIGTERM}, {"all", true, true, syscall.SIGINT}} {
+		kind                        string
+		kinesis, dynamo, tablestore bool
+		end                         syscall.Signal
+	}{
+		{"kinesis", true, false, false, syscall.SIGINT}, {"dynamodb", false, true, false, syscall.SIGTERM},
+		{"tablestore", false, false, true, syscall.SIGTERM}, {"all", true, true, true, syscall.SIGINT},
+	} {
 		t.Run(tt.kind, func(t *testing.T) {
 			t.Parallel()
 			p, url := ready(t, tt.kind, "--addr", "127.0.0.1:0")
@@ -49,6 +61,18 @@ func TestEmulator(t *testing.T) {
 			}
 			if _, err := d.ListTables(t.Context(), &dynamodb.ListTablesInput{}); (err == nil) != tt.dynamo {
 				t.Errorf("DynamoDB: %v", err)
+			}
+			if _, err := otsClient(url).ListTable(); (err == nil) != tt.tablestore {
+				t.Errorf("Tablestore: %v", err)
+			}
+			admin, err := http.Get(url + "/emulator/calls")
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls, _ := io.ReadAll(admin.Body)
+			admin.Body.Close()
+			if strings.Contains(string(calls), `{"ListTable":1}`) != tt.tablestore {
+				t.Errorf("admin call of Tablestore: %s %s", admin.Status, calls)
 			}
 			p.signal(tt.end)
 			p.wantExit(0)
@@ -67,6 +91,10 @@ func TestEmulatorFaults(t *testing.T) {
 	_, err = d.ListTables(t.Context(), &dynamodb.ListTablesInput{})
 	if err == nil || !strings.Contains(err.Error(), "ProvisionedThroughputExceededException") {
 		t.Errorf("DynamoDB: %v", err)
+	}
+	_, err = otsClient(url).ListTable()
+	if err == nil || !strings.Contains(err.Error(), "OTSServerBusy") {
+		t.Errorf("Tablestore: %v", err)
 	}
 }
 

@@ -21,7 +21,8 @@ Usage: shardwarden COMMAND [flags]
 
   demo                           play a whole application in one process, and check it
   consume kinesis                join an application as one worker; one JSON object per record on stdout
-  emulator kinesis|dynamodb|all  serve the emulators to any SDK
+  emulator kinesis|dynamodb|tablestore|all
+                                 serve the emulators to any SDK
   version                        say which version this is
   help                           this
 

@@ -49,7 +49,7 @@ func TestUsage(t *testing.T) {
 		{"consume, events", consume + "--region us-east-1 --endpoint-url http://127.0.0.1:1 --events /no/such/folder/file", 1, "", "--events: open /no/such/folder/file"},
 
 		{"emulator --help", "emulator --help", 0, "--addr|--latency|--throttle|--seed|Examples:", ""},
-		{"emulator, which", "emulator", 2, "", "Say one of kinesis, dynamodb, all"},
+		{"emulator, which", "emulator", 2, "", "Say one of kinesis, dynamodb, tablestore, all"},
 		{"emulator, unknown", "emulator sqs", 2, "", `no emulator "sqs"`},
 		{"emulator, flags", "emulator all --addr nowhere --latency -1s --throttle 2 --region mars", 2, "",
 			`--addr is "nowhere": must be host:port|--latency is -1s|--throttle is 2: must be between 0 and 1|--region is "mars"`},

@@ -1,4 +1,4 @@
-// Package emulate serves the emulators of Kinesis and DynamoDB to SDKs of any language.
+// Package emulate serves the emulators of Kinesis, DynamoDB and Tablestore to SDKs of any language.
 package emulate
 
 import (
@@ -17,11 +17,12 @@ import (
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/interrupt"
 	"github.com/shardwarden/shardwarden/emulator/dynamodb"
 	"github.com/shardwarden/shardwarden/emulator/kinesis"
+	"github.com/shardwarden/shardwarden/emulator/tablestore"
 )
 
-const about = `shardwarden emulator kinesis|dynamodb|all: Kinesis, DynamoDB or both as a local server that any SDK can use.
+const about = `shardwarden emulator kinesis|dynamodb|tablestore|all: Kinesis, DynamoDB, Tablestore or all as a local server that any SDK can use.
 
-Everything is kept in memory and gone when the server ends (SIGINT or SIGTERM). With "all" both services answer on one address. What they do
+Everything is kept in memory and gone when the server ends (SIGINT or SIGTERM). With "all" the services answer on one address. What they do
 and do not do: docs/emulators.md.`
 
 const examples = `  shardwarden emulator all
@@ -30,9 +31,12 @@ const examples = `  shardwarden emulator all
 
   export AWS_ENDPOINT_URL=http://127.0.0.1:4567 AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1 AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x
   aws kinesis create-stream --stream-name orders --shard-count 4
-  shardwarden consume kinesis --stream orders --app billing`
+  shardwarden consume kinesis --stream orders --app billing
 
-var kinds = []string{"kinesis", "dynamodb", "all"}
+  shardwarden emulator tablestore      # for Alibaba Cloud's SDKs: any instance name, and an access key secret that equals its id
+  curl -d '{"instance": "i", "table": "orders", "at": 1000}' http://127.0.0.1:4567/emulator/split      # partitions split on command`
+
+var kinds = []string{"kinesis", "dynamodb", "tablestore", "all"}
 
 // Run is the command.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -94,7 +98,12 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	go func() { served <- server.Serve(listener) }()
 	url := "http://" + listener.Addr().String()
 	fmt.Fprintf(stdout, "%s emulator ready at %s\n", kind, url)
-	fmt.Fprintf(stdout, "point an SDK at it: %s=%s AWS_REGION=%s AWS_DEFAULT_REGION=%[3]s AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x\n", variable(kind), url, region)
+	if kind != "tablestore" {
+		fmt.Fprintf(stdout, "point an SDK at it: %s=%s AWS_REGION=%s AWS_DEFAULT_REGION=%[3]s AWS_ACCESS_KEY_ID=x AWS_SECRET_ACCESS_KEY=x\n", variable(kind), url, region)
+	}
+	if kind == "tablestore" || kind == "all" {
+		fmt.Fprintf(stdout, "point a Tablestore SDK at it: endpoint=%s instance=any TABLESTORE_ACCESS_KEY_ID=x TABLESTORE_ACCESS_KEY_SECRET=x\n", url)
+	}
 	select {
 	case err = <-served:
 	case <-ctx.Done():
@@ -122,9 +131,11 @@ func variable(kind string) string {
 
 // build makes the handler of a kind, and what ends calls that wait in it.
 func build(kind, region string, seed uint64, latency time.Duration, throttle float64) (http.Handler, func()) {
+	has := func(service string) bool { return kind == service || kind == "all" }
 	var k *kinesis.Server
 	var d *dynamodb.Server
-	if kind != "dynamodb" {
+	var t *tablestore.Server
+	if has("kinesis") {
 		c := kinesis.Config{Region: region, Seed: seed}
 		if latency > 0 {
 			c.Faults = append(c.Faults, kinesis.Fault{Kind: kinesis.Delay, Delay: latency})
@@ -134,7 +145,7 @@ func build(kind, region string, seed uint64, latency time.Duration, throttle flo
 		}
 		k = kinesis.New(c)
 	}
-	if kind != "kinesis" {
+	if has("dynamodb") {
 		d = dynamodb.New(dynamodb.Config{Region: region, Seed: seed})
 		if latency > 0 {
 			d.SetFault(dynamodb.Fault{Kind: dynamodb.FaultDelay, Delay: latency})
@@ -143,18 +154,34 @@ func build(kind, region string, seed uint64, latency time.Duration, throttle flo
 			d.SetFault(dynamodb.Fault{Kind: dynamodb.FaultThrottle, Probability: throttle})
 		}
 	}
+	if has("tablestore") {
+		c := tablestore.Config{Seed: seed}
+		if latency > 0 {
+			c.Faults = append(c.Faults, tablestore.Fault{Kind: tablestore.Delay, Delay: latency})
+		}
+		if throttle > 0 {
+			c.Faults = append(c.Faults, tablestore.Fault{Kind: tablestore.Fail, Code: "OTSServerBusy", Probability: throttle})
+		}
+		t = tablestore.New(c)
+	}
 	switch kind {
 	case "kinesis":
 		return k, k.Close
 	case "dynamodb":
 		return d, d.Close
+	case "tablestore":
+		return t, t.Close
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// SDKs name service and call in a header: Kinesis_20131202.PutRecords, DynamoDB_20120810.GetItem.
-		if strings.HasPrefix(r.Header.Get("X-Amz-Target"), "DynamoDB_") {
+		switch {
+		// SDKs of AWS name service and call in a header: Kinesis_20131202.PutRecords, DynamoDB_20120810.GetItem.
+		case strings.HasPrefix(r.Header.Get("X-Amz-Target"), "DynamoDB_"):
 			d.ServeHTTP(w, r)
-			return
+		// Those of Tablestore name the call in the path, and send the version of its protocol.
+		case r.Header.Get("X-Ots-Apiversion") != "" || strings.HasPrefix(r.URL.Path, tablestore.AdminPath):
+			t.ServeHTTP(w, r)
+		default:
+			k.ServeHTTP(w, r)
 		}
-		k.ServeHTTP(w, r)
-	}), func() { k.Close(); d.Close() }
+	}), func() { k.Close(); d.Close(); t.Close() }
 }
