@@ -1,0 +1,7 @@
+package ots
+
+// What the tests outside look at.
+var (
+	DecodeLease = decodeLease
+	EncodeLease = encodeLease
+)
