@@ -57,13 +57,28 @@ func (s *Source) patientRead(ctx context.Context, iterator string, limit int) (*
 // parseAnswer decodes a GetStreamRecordResponse (docs/reference/tablestore.md 2.5). What it returns shares no memory with the body.
 func parseAnswer(body []byte) (*answer, error) {
 	a := &answer{}
-	var p parser
+	p := parser{names: map[string]string{}}
+	records := 0
+	if err := fields(body, func(number int, _ uint64, _ []byte) error {
+		if number == 1 {
+			records++
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	a.changes = make([]Change, 0, records)
 	err := fields(body, func(number int, n uint64, b []byte) error {
 		switch {
 		case number <= 2 && b == nil:
 			return errProtobuf // or an answer would look like the end of the shard
 		case number == 1:
-			return p.record(b)
+			a.bytes += len(b)
+			c, err := p.change(b)
+			if err != nil {
+				return fmt.Errorf("record %d: %w", len(a.changes), err)
+			}
+			a.changes = append(a.changes, c)
 		case number == 2:
 			a.next = string(b)
 		case number == 4:
@@ -71,94 +86,66 @@ func parseAnswer(body []byte) (*answer, error) {
 		}
 		return nil
 	})
-	a.changes, a.bytes = p.finish()
 	return a, err
 }
 
-// parser gathers changes. All columns stand in one array, which grows while it is read: changes get their parts of it in the end.
+// parser makes changes. Names are kept once, since those of a table repeat from row to row, and columns are taken from blocks of many.
 type parser struct {
-	row     plainbuffer.Row
-	changes []Change
-	spans   []span
-	columns []Column
-	names   names
-	bytes   int
+	row   plainbuffer.Row
+	names map[string]string
+	last  []Column // of the change before
+	block []Column
 }
 
-// span is where the columns of a change stand; old from mid on, if it has any.
-type span struct {
-	from, mid, to int
-	old           bool
-}
-
-// names keeps one copy of each name: those of a table repeat from row to row.
-type names map[string]string
-
-func (m names) of(b []byte) string {
-	if s, ok := m[string(b)]; ok {
-		return s
-	}
-	s := string(b)
-	if len(m) < 4096 {
-		m[s] = s
-	}
-	return s
-}
-
-func (p *parser) record(b []byte) error {
-	var c Change
-	var record, origin []byte
-	kind, hasOrigin := uint64(0), false
-	err := fields(b, func(number int, n uint64, b []byte) error {
+func (p *parser) change(b []byte) (c Change, err error) {
+	var record, old []byte
+	kind := uint64(0)
+	if err := fields(b, func(number int, n uint64, b []byte) error {
 		switch number {
 		case 1:
 			kind = n
 		case 2:
 			record = b
 		case 3:
-			origin, hasOrigin = b, true
+			old = b
 		case 4:
 			c.Table = string(b)
 		}
 		return nil
-	})
-	if err != nil {
-		return err
+	}); err != nil {
+		return c, err
 	}
 	if kind < 1 || kind > 3 {
-		return fmt.Errorf("record %d: action %d is none that is known", len(p.changes), kind)
+		return c, fmt.Errorf("action %d is none that is known", kind)
 	}
 	c.Type = ChangeType(kind - 1)
-	at := span{from: len(p.columns), old: hasOrigin}
 	if err := plainbuffer.DecodeRow(record, &p.row); err != nil {
-		return fmt.Errorf("record %d: %w", len(p.changes), err)
+		return c, err
 	}
 	if !p.row.HasSequence {
-		return fmt.Errorf("record %d: it has no sequence", len(p.changes))
+		return c, errors.New("it has no sequence")
 	}
 	c.Sequence = Sequence{Epoch: p.row.Sequence.Epoch, Timestamp: p.row.Sequence.Timestamp, Row: p.row.Sequence.RowIndex}
-	if p.names == nil {
-		p.names = names{}
+	if c.Key, err = p.key(); err != nil {
+		return c, err
 	}
-	if c.Key, err = p.key(); err == nil {
-		err = p.cells()
+	if c.Columns, err = p.columns(); err != nil {
+		return c, err
+	}
+	if p.last = c.Columns; old == nil {
+		return c, nil
+	}
+	c.Old = []Column{}
+	if len(old) == 0 {
+		return c, nil
+	}
+	if err = plainbuffer.DecodeRow(old, &p.row); err == nil && len(p.row.Cells) > 0 {
+		c.Old, err = p.columns()
 	}
 	if err != nil {
-		return fmt.Errorf("record %d: %w", len(p.changes), err)
+		return c, fmt.Errorf("old values: %w", err)
 	}
-	at.mid = len(p.columns)
-	if len(origin) > 0 {
-		if err := plainbuffer.DecodeRow(origin, &p.row); err != nil {
-			return fmt.Errorf("old values of record %d: %w", len(p.changes), err)
-		}
-		if err := p.cells(); err != nil {
-			return fmt.Errorf("old values of record %d: %w", len(p.changes), err)
-		}
-	}
-	at.to = len(p.columns)
-	p.changes, p.spans = append(p.changes, c), append(p.spans, at)
-	p.bytes += len(b)
-	return nil
+	return c, nil
 }
 
 func (p *parser) key() ([]KeyColumn, error) {
@@ -173,45 +160,53 @@ func (p *parser) key() ([]KeyColumn, error) {
 		default:
 			return nil, fmt.Errorf("primary key column %q is %v", c.Name, c.Value.Kind)
 		}
-		key[i] = KeyColumn{Name: p.names.of(c.Name), Value: c.Value.Any()}
+		key[i] = KeyColumn{Name: p.name(c.Name), Value: c.Value.Any()}
 	}
 	return key, nil
 }
 
-// cells adds the attribute columns of the row. A cell without a value deletes: one version where it names it, else all. The byte that says the
-// same is not always looked at by the vendor's own clients, so a cell in which the two disagree is told as damaged rather than guessed at.
-func (p *parser) cells() error {
+func (p *parser) name(b []byte) string {
+	if s, ok := p.names[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	p.names[s] = s
+	return s
+}
+
+// columns makes those of the row. A cell without a value deletes: one version where it names it, else all. The byte that says the same is not
+// looked at by the vendor's own Go client, so it may be missing; a cell in which the two disagree is taken as damaged rather than guessed at.
+func (p *parser) columns() ([]Column, error) {
+	n := len(p.row.Cells)
+	if n == 0 {
+		return nil, nil
+	}
+	if n > len(p.block) {
+		p.block = make([]Column, max(n, 256))
+	}
+	out := p.block[:n:n]
+	p.block = p.block[n:]
 	for i := range p.row.Cells {
-		c := &p.row.Cells[i]
-		col := Column{Name: p.names.of(c.Name), Timestamp: c.Timestamp}
+		c, col := &p.row.Cells[i], &out[i]
+		if col.Timestamp = c.Timestamp; i < len(p.last) && p.last[i].Name == string(c.Name) {
+			col.Name = p.last[i].Name
+		} else {
+			col.Name = p.name(c.Name)
+		}
 		switch {
 		case c.Value.Kind != plainbuffer.None && c.Op == plainbuffer.Put:
 			if col.Value = c.Value.Any(); col.Value == nil {
-				return fmt.Errorf("column %q is %v", c.Name, c.Value.Kind)
+				return nil, fmt.Errorf("column %q is %v", c.Name, c.Value.Kind)
 			}
-		case c.Value.Kind == plainbuffer.None && c.HasTimestamp && c.Op != plainbuffer.DeleteAllVersions && c.Op != plainbuffer.Increment:
+		case c.Value.Kind == plainbuffer.None && c.HasTimestamp && (c.Op == plainbuffer.DeleteOneVersion || c.Op == plainbuffer.Put):
 			col.Op = DeleteVersion
-		case c.Value.Kind == plainbuffer.None && !c.HasTimestamp && c.Op != plainbuffer.DeleteOneVersion && c.Op != plainbuffer.Increment:
+		case c.Value.Kind == plainbuffer.None && !c.HasTimestamp && (c.Op == plainbuffer.DeleteAllVersions || c.Op == plainbuffer.Put):
 			col.Op = DeleteColumn
 		default:
-			return fmt.Errorf("column %q: kind %d does not fit its value (%v) and timestamp", c.Name, c.Op, c.Value.Kind)
-		}
-		p.columns = append(p.columns, col)
-	}
-	return nil
-}
-
-func (p *parser) finish() ([]Change, int) {
-	for i, s := range p.spans {
-		c := &p.changes[i]
-		if s.mid > s.from {
-			c.Columns = p.columns[s.from:s.mid:s.mid]
-		}
-		if s.old {
-			c.Old = append([]Column{}, p.columns[s.mid:s.to]...) // not nil, also where there are none
+			return nil, fmt.Errorf("column %q: kind %d does not fit its value (%v) and timestamp", c.Name, c.Op, c.Value.Kind)
 		}
 	}
-	return p.changes, p.bytes
+	return out, nil
 }
 
 var errProtobuf = errors.New("no protobuf message")

@@ -1,6 +1,8 @@
 package tablestore
 
 import (
+	"sync"
+
 	"github.com/shardwarden/shardwarden/core"
 )
 
@@ -10,8 +12,14 @@ const (
 	columnOverhead = 72
 )
 
-// newPage makes a page of what an answer to iterator had behind its first skip changes. All JSON stands in one array, and all texts in one
-// string; nothing is reused, so there is nothing to release.
+// arrays are those of the JSON of pages that were released: half of the memory of a page, and so of the garbage collector's work.
+var arrays sync.Pool
+
+// largest is how large an array may be that is kept for another page.
+const largest = 4 << 20
+
+// newPage makes a page of what an answer to iterator had behind its first skip changes. All JSON stands in one array, which the next page gets
+// when this one is released, and all texts in one string.
 func newPage(a *answer, iterator string, skip int) *core.Page {
 	p := &core.Page{Lag: -1}
 	changes := a.changes[skip:]
@@ -20,7 +28,11 @@ func newPage(a *answer, iterator string, skip int) *core.Page {
 	}
 	type ends struct{ data, key, sequence int }
 	at := make([]ends, len(changes))
-	data := make([]byte, 0, 2*a.bytes)
+	array, _ := arrays.Get().(*[]byte)
+	if array == nil {
+		array = new(make([]byte, 0, 2*a.bytes))
+	}
+	data := (*array)[:0]
 	text := make([]byte, 0, 64*len(changes))
 	columns := 0
 	for i := range changes {
@@ -46,6 +58,9 @@ func newPage(a *answer, iterator string, skip int) *core.Page {
 		last = at[i]
 	}
 	p.After = func(i int) core.Position { return core.Position{Token: iterator, Sub: uint64(skip + i + 1)} }
+	if *array = data; cap(data) <= largest {
+		p.Release = func() { arrays.Put(array) }
+	}
 	p.Bytes = len(data) + len(text) + a.bytes + recordOverhead*len(changes) + columnOverhead*columns
 	return p
 }

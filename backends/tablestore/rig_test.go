@@ -95,7 +95,9 @@ func keys() common.CredentialsProvider {
 	return &common.DefaultCredentialsProvider{AccessKeyID: "x", AccessKeySecret: "x"}
 }
 
-func there() Instance { return Instance{Endpoint: "http://emulator", Name: instance, Credentials: keys()} }
+func there() Instance {
+	return Instance{Endpoint: "http://emulator", Name: instance, Credentials: keys()}
+}
 
 // call is a request of a source as the service saw it.
 type call struct {
