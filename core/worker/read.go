@@ -171,7 +171,10 @@ func (r *reading) push(p *core.Page, at core.Position) bool {
 	c.reads.mu.Unlock()
 	if len(p.Records) > 0 || p.End || !p.Next.IsZero() || c.h.w.cfg.DeliverEmpty {
 		c.window.put(p)
-	} else if p.Release != nil {
+		return true
+	}
+	c.window.skip()
+	if p.Release != nil {
 		p.Release()
 	}
 	return true
