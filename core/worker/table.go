@@ -18,8 +18,10 @@ type table struct {
 	held    map[core.LeaseKey]*holding // the worker's
 	at      time.Time                  // end of the last complete reading
 	looks   int
+	asked   int         // how often it was asked who is present
 	changed bool        // something other than counters and checkpoints has, since the last plan
 	order   []*sighting // as the last reading showed them: most readings come in the same order
+	owners  map[core.WorkerID]*owner
 	byKey   []*sighting // nil: to be sorted anew
 }
 
@@ -51,9 +53,16 @@ func (p *pulse) see(b beat, end time.Time) (moved bool) {
 	return false
 }
 
+// owner is a worker that rows name.
+type owner struct {
+	id   core.WorkerID
+	mark int // the last time it was found present
+}
+
 // sighting is one row as last seen.
 type sighting struct {
 	lease core.Lease
+	owner *owner
 	held  *holding // nil: not by this worker
 	// wasFree: the last look found it free for this worker to take.
 	wasFree bool
@@ -85,7 +94,7 @@ func (r *sighting) cool(coolDown time.Duration) (at time.Time) {
 }
 
 func newTable(held map[core.LeaseKey]*holding) *table {
-	return &table{rows: map[core.LeaseKey]*sighting{}, workers: map[core.WorkerID]*pulse{}, bad: map[core.LeaseKey]*core.RowError{}, held: held}
+	return &table{rows: map[core.LeaseKey]*sighting{}, workers: map[core.WorkerID]*pulse{}, bad: map[core.LeaseKey]*core.RowError{}, owners: map[core.WorkerID]*owner{}, held: held}
 }
 
 // evidence says what to watch for a lease, as [core.Evidence]; nil: its counter.
@@ -181,8 +190,24 @@ func (t *table) see(r *sighting, l *core.Lease, end time.Time, evidence evidence
 	if l.Owner != was.Owner || l.Next != was.Next || l.Ready != was.Ready || l.Ended() != was.Ended() || len(l.Parents) != len(was.Parents) {
 		t.changed = true
 	}
+	if r.owner == nil || r.owner.id != l.Owner {
+		r.owner = t.ownerOf(l.Owner)
+	}
 	r.lease, r.mark = *l, t.looks
 	return r
+}
+
+// ownerOf is the one owner of that id, so that looking through the rows for who is present compares no names.
+func (t *table) ownerOf(id core.WorkerID) *owner {
+	o := t.owners[id]
+	if o == nil {
+		if len(t.owners) > 100+2*len(t.rows) {
+			clear(t.owners) // of workers that are gone; that an id is here twice for a while does no harm
+		}
+		o = &owner{id: id}
+		t.owners[id] = o
+	}
+	return o
 }
 
 // sorted are the rows in the order of their keys.
@@ -226,22 +251,20 @@ func (r *sighting) free(now time.Time, l limits) bool {
 // always. Sorted.
 func (t *table) present(me core.WorkerID, now time.Time, l limits) []core.WorkerID {
 	out := []core.WorkerID{me}
-	add := func(id core.WorkerID) {
-		if i, ok := slices.BinarySearch(out, id); !ok {
-			out = slices.Insert(out, i, id)
-		}
-	}
 	for id, p := range t.workers {
 		if now.Sub(p.since) < l.ours {
-			add(id)
+			out = append(out, id)
 		}
 	}
-	for _, r := range t.rows {
-		if o := r.lease.Owner; o != me && o != core.Nobody && !r.lease.Ended() && r.silent(now) < l.of(r) {
-			add(o)
+	t.asked++
+	for _, r := range t.sorted() {
+		if r.owner.mark != t.asked && r.owner.id != core.Nobody && !r.lease.Ended() && r.silent(now) < l.of(r) {
+			r.owner.mark = t.asked
+			out = append(out, r.owner.id)
 		}
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // alarm is the earliest time at which a lease or a worker that was seen silent by two readings expires; zero where there is none. To look

@@ -214,8 +214,8 @@ func (f *Fleet) prune() {
 	})
 }
 
-// End stops all and waits for them: the dead first, then the others one after the other, with time for those that are left to see that one is
-// gone. Faults must be healed.
+// End stops all and waits for them: the dead first, then the others one after the other (of a large fleet, a tenth after the other), with time for
+// those that are left to see who is gone. Faults must be healed.
 func (f *Fleet) End() {
 	for _, m := range f.members {
 		if m.zombie {
@@ -223,10 +223,12 @@ func (f *Fleet) End() {
 			<-m.Done
 		}
 	}
-	for _, m := range f.members {
-		m.Leave()
-		<-m.Done
-		time.Sleep(m.lease)
+	for some := range slices.Chunk(f.members, (len(f.members)+9)/10) {
+		for _, m := range some {
+			m.Leave()
+			<-m.Done
+		}
+		time.Sleep(some[0].lease)
 	}
 	f.prune()
 }

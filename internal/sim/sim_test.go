@@ -21,9 +21,10 @@ var (
 	faults  = flag.String("faults", "heavy", "none, light or heavy")
 )
 
-// A simulation makes much garbage and keeps little.
+// A simulation makes much garbage and keeps little: it is collected when it has come to something.
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(768 << 20)
 	m.Run()
 }
 
