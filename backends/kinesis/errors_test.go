@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/internal/resend"
 )
 
 // answers is a service that answers everything alike.
@@ -82,7 +83,7 @@ func TestErrorsHaveAKind(t *testing.T) {
 				}
 				s := New(testConfig(), "orders", opts...)
 				if way == "directly" {
-					s.direct.sent.Store(&template{host: "kinesis.test", url: url.URL{Scheme: "http", Host: "kinesis.test", Path: "/"}, service: "kinesis", region: "us-east-1", made: time.Now()})
+					repeats(t, s)
 				}
 				_, err := s.getRecords(t.Context(), request{iterator: "AAAA", limit: 1})
 				err = s.wrap("read", "shardId-000000000003", err)
@@ -100,11 +101,25 @@ func TestErrorsHaveAKind(t *testing.T) {
 						t.Errorf("%q does not say %q", err, w)
 					}
 				}
-				if s.direct.template() != nil {
+				if _, ok := s.sender.Ready(); ok {
 					t.Error("after a failure the SDK must make the next request")
 				}
 			})
 		}
+	}
+}
+
+// repeats shows a source a request of the SDK, so that it makes the next one itself.
+func repeats(t *testing.T, s *Source) {
+	t.Helper()
+	req := httptest.NewRequest(http.MethodPost, "http://kinesis.test/", http.NoBody)
+	req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AKID/20260101/us-east-1/kinesis/aws4_request, Signature=0")
+	req.Header.Set("X-Amz-Date", time.Now().UTC().Format("20060102T150405Z"))
+	w := resend.Watcher{HTTPClient: doer(func(*http.Request) (*http.Response, error) { return nil, nil })}
+	_, _ = w.Do(req)
+	s.sender.Learn(&w, nil)
+	if _, ok := s.sender.Ready(); !ok {
+		t.Fatal("not ready")
 	}
 }
 

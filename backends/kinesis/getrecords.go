@@ -138,8 +138,8 @@ func (s *Source) getRecords(ctx context.Context, q request) (*page, error) {
 		}
 	} else {
 		e := exchange{request: q, wire: w}
-		if t := s.direct.template(); t != nil {
-			err = s.direct.send(bounded, t, &e)
+		if again, ok := s.sender.Ready(); ok {
+			err = s.directly(bounded, again, &e)
 		} else {
 			err = s.viaSDK(bounded, &e)
 		}

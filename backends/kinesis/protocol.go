@@ -11,6 +11,8 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/shardwarden/shardwarden/internal/resend"
 )
 
 // protocol is what Options.Protocol is set to for one GetRecords: the request and a good answer are ours, errors are the stock protocol's.
@@ -65,7 +67,7 @@ func errorAsJSON(resp *http.Response) error {
 	}
 	members := map[string]string{}
 	c := cborCursor{b: b}
-	if c.pairs(func(key []byte) error {
+	err = c.pairs(func(key []byte) error {
 		switch name := string(key); name {
 		case "__type", "message", "Message":
 			s, err := c.text()
@@ -73,25 +75,32 @@ func errorAsJSON(resp *http.Response) error {
 			return err
 		}
 		return c.skip(0)
-	}) != nil {
-		return nil // the stock decoder says what it thinks of it
+	})
+	if err == nil { // else the stock decoder says what it thinks of it
+		text, _ := json.Marshal(members) // strings always can be
+		resp.Body = io.NopCloser(bytes.NewReader(text))
 	}
-	text, _ := json.Marshal(members) // strings always can be
-	resp.Body = io.NopCloser(bytes.NewReader(text))
 	return nil
 }
 
-// viaSDK makes an exchange through the SDK's whole stack, and keeps what the SDK sent for the direct way, where that is allowed.
+// viaSDK makes an exchange through the SDK's whole stack, which is kept as a pattern for the short way where that is allowed.
 func (s *Source) viaSDK(ctx context.Context, e *exchange) error {
-	var w watcher
+	var w resend.Watcher
 	_, err := s.client.GetRecords(ctx, e.sdk(), func(o *sdk.Options) {
 		o.Protocol = protocol{o.Protocol, e}
-		if s.direct.client != nil {
+		if s.sender != nil {
 			w.HTTPClient, o.HTTPClient = o.HTTPClient, &w
 		}
 	})
-	if err == nil {
-		s.direct.sent.Store(w.sent)
+	if s.sender != nil {
+		s.sender.Learn(&w, err)
 	}
 	return err
+}
+
+// directly makes an exchange without the SDK's stack.
+func (s *Source) directly(ctx context.Context, again resend.Request, e *exchange) error {
+	return again.Send(ctx, contentTypes[e.wire], e.body(e.wire), func(resp *http.Response) error {
+		return protocol{s.protocol, e}.DeserializeResponse(ctx, nil, sdk.TypeRegistry, &smithyhttp.Response{Response: resp}, nil)
+	})
 }

@@ -8,9 +8,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/kinesis"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/aws/smithy-go/transport/http/protocol/awsjson"
 
 	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/internal/resend"
 )
 
 // Source is a Kinesis data stream. It implements [core.StreamSource], [core.PositionOrder] and [core.Clock], and is safe for concurrent use.
@@ -24,7 +26,9 @@ type Source struct {
 	id     atomic.Value // core.StreamID, once described; for errors
 	err    error        // what is wrong with how the source was made; every method returns it
 	pages  wires
-	direct direct
+	// sender makes calls without the SDK's stack; nil where the client's stack is not the SDK's own.
+	sender   *resend.Sender
+	protocol smithyhttp.ClientProtocol // the client's own
 }
 
 var (
@@ -62,7 +66,7 @@ func New(cfg aws.Config, nameOrARN string, opts ...Option) *Source {
 		}
 	})
 	options := s.client.Options()
-	s.direct.client = directly(options)
+	s.protocol, s.sender = options.Protocol, newSender(options)
 	if _, stock := options.Protocol.(*awsjson.Protocol); !stock {
 		s.first = wireStock // the user chose another
 	}
@@ -78,6 +82,17 @@ func New(cfg aws.Config, nameOrARN string, opts ...Option) *Source {
 		s.err = &core.Error{Op: "open", Stream: core.StreamID(nameOrARN), Err: fmt.Errorf("%w: %w", core.ErrDenied, errNoCredentials)}
 	}
 	return s
+}
+
+// newSender returns nil where calls must go through the SDK's stack.
+func newSender(o sdk.Options) *resend.Sender {
+	_, once := o.Retryer.(aws.NopRetryer)
+	client, ours := o.HTTPClient.(ownBody)
+	if !once || !ours || !resend.Plain(o) {
+		return nil
+	}
+	// What the sender sends has a body of its own already.
+	return &resend.Sender{HTTP: client.next, Credentials: o.Credentials, Signer: o.HTTPSignerV4, Service: sdk.ServiceID, Operation: "GetRecords"}
 }
 
 var errNoCredentials = errors.New("the aws.Config has no credentials: make it with config.LoadDefaultConfig, or set Credentials")

@@ -119,7 +119,7 @@ func (s *Store) Announce(ctx context.Context, w core.WorkerInfo) error {
 		return err
 	}
 	s.remember(w.ID, true)
-	_, err = call(ctx, s, once("UpdateItem"), s.client.UpdateItem, &dynamodb.UpdateItemInput{
+	_, err = call(ctx, s, once("UpdateItem"), s.updates.once, &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: Attributes{attrKey: text(string(w.ID))},
 		ConditionExpression: e.condition(), UpdateExpression: e.update(),
 		ExpressionAttributeNames: e.attributeNames(), ExpressionAttributeValues: e.placeholders(),

@@ -24,6 +24,7 @@ type Store struct {
 	credentials *credentials
 	client      *dynamodb.Client
 	http        wholeBody
+	updates     updates
 
 	mu        sync.Mutex // never held across a call of the service
 	stream    core.StreamID
@@ -68,6 +69,7 @@ func New(cfg aws.Config, app string, opts ...Option) *Store {
 			f(o)
 		}
 	})
+	s.updates = newUpdates(s.client)
 	s.region = s.client.Options().Region
 	return s
 }
@@ -175,7 +177,7 @@ func (s *Store) Update(ctx context.Context, seen core.Lease, same core.Same, set
 	if err := e.apply(&seen, same, &set, want); err != nil {
 		return core.Lease{}, fmt.Errorf("lease %s: %w", seen.Key, err)
 	}
-	out, err := call(ctx, s, once("UpdateItem"), s.client.UpdateItem, &dynamodb.UpdateItemInput{
+	out, err := call(ctx, s, once("UpdateItem"), s.updates.once, &dynamodb.UpdateItemInput{
 		TableName: &s.table, Key: Attributes{attrKey: text(key)},
 		ConditionExpression: e.condition(), UpdateExpression: e.update(),
 		ExpressionAttributeNames: e.attributeNames(), ExpressionAttributeValues: e.placeholders(),
