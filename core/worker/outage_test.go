@@ -161,9 +161,6 @@ func TestShardThatMayNotBeRead(t *testing.T) {
 		denied := f.open()[0]
 		f.put(30, 15)
 		f.await("delivered", time.Minute, f.allDelivered)
-		before := a.src.Calls()[source.Next] + a.src.Calls()[source.Open]
-		others := f.stream.Handle()
-		_ = others
 		heal := a.src.Break(source.Fault{Ops: []source.Op{source.Next, source.Open}, Shard: denied, Err: core.ErrDenied})
 		f.put(30, 15)
 		time.Sleep(2 * time.Minute)
@@ -180,7 +177,6 @@ func TestShardThatMayNotBeRead(t *testing.T) {
 				t.Errorf("a record of %s though it cannot be read", denied)
 			}
 		}
-		_ = before
 		for _, o := range f.open()[1:] {
 			if s := f.state(a, o); s.State != worker.Reading || time.Since(s.LastRead) > 5*time.Second {
 				t.Errorf("%s is %s, last read %v ago", o, s.State, time.Since(s.LastRead))

@@ -81,6 +81,9 @@ func (r *reading) isCurrent() bool {
 // readBackoff is the pause between failed reads; a source makes its own retries before it fails.
 var readBackoff = backoff{next: 100 * time.Millisecond, most: 10 * time.Second}
 
+// deniedPause is the longest pause after a read that was denied.
+const deniedPause = 30 * time.Second
+
 func (r *reading) loop(ctx context.Context, at core.Position) {
 	c, w := r.c, r.c.h.w
 	var reader *onceReader
@@ -131,7 +134,11 @@ func (r *reading) loop(ctx context.Context, at core.Position) {
 				r.close()
 				reader = nil
 			}
-			if !b.wait(ctx) {
+			pause := &b
+			if errors.Is(err, core.ErrDenied) {
+				pause = &backoff{deniedPause, deniedPause} // nobody gives a permission within seconds
+			}
+			if !pause.wait(ctx) {
 				return
 			}
 			continue

@@ -229,7 +229,11 @@ func (r *renewer) renew(ctx, callCtx context.Context, h *holding) {
 	h.renewing = false
 	if err != nil {
 		h.failures++
-		h.retryAt = time.Now().Add(retryAfter(h.failures, r.w.cfg.RenewEvery))
+		pause := retryAfter(h.failures, r.w.cfg.RenewEvery)
+		if h.fenced { // too late to hurry: the next look that goes well asks for it, and until then the table is spared
+			pause = 3*r.w.cfg.LeaseDuration + rand.N(3*r.w.cfg.LeaseDuration)
+		}
+		h.retryAt = time.Now().Add(pause)
 	}
 	h.mu.Unlock()
 	if err != nil && ctx.Err() == nil && !isLost(err) {
