@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 )
 
 // LeaseStore is a lease table. An adapter implements these six methods; policy (when to renew, take, give up) is the engine's, and time is
@@ -138,6 +139,21 @@ type LeaseUpdate struct {
 // StartHolder is an optional ability of a [LeaseStore]: whether a row can hold a start (Latest, AtTime) and the instant it was resolved to.
 // Stores that cannot (HoldsStart false) get a token from the source's [Resolver] instead. Without it a store holds them.
 type StartHolder interface{ HoldsStart() bool }
+
+// Sharer is an optional ability of a [LeaseStore] whose table workers of another library may use too, by rules of their own that the engine
+// then keeps. Without it, and where it returns nil, such a worker that is seen to renew a lease ends the engine with [ErrForeignWorker].
+type Sharer interface{ SharedWith() *Foreigners }
+
+// Foreigners are workers of another library, as far as the engine must know them. A row that one of them owns carries no Run.
+type Foreigners struct {
+	// LeaseDuration is the silence after which they take a lease, ours too. The engine gives theirs a second more.
+	LeaseDuration time.Duration
+	// CountFinished: they go on owning leases that have ended, and count them as part of a share.
+	CountFinished bool
+	// LeaseListed: they create a lease, at its beginning, for every listed shard that has none. So one that has ended stays while its shard
+	// is listed, and a shard that was over before the start is given one at its end.
+	LeaseListed bool
+}
 
 // Evidence is an optional ability of a [LeaseStore]: what to watch to know that the owner of a lease lives: a subject and its beat. The
 // owner lives while the beat changes. Without it the subject is the lease itself and the beat its counter ([LeaseEvidence]).

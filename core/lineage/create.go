@@ -67,6 +67,7 @@ const (
 type plan struct {
 	owed       []int32
 	leases     map[int32]core.Lease
+	states     []state // of all nodes; nil where nothing could be decided
 	needsStart bool
 	errs       *multierror.Error
 }
@@ -87,6 +88,7 @@ func (g *Graph) plan() *plan {
 	for _, i := range g.order {
 		states[i] = g.decide(p, i, states, below)
 	}
+	p.states = states
 	return p
 }
 

@@ -82,6 +82,11 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 	st.nextList = now.Add(w.cfg.ListEvery)
 	graph := lineage.New(in)
 	again := w.createOwed(ctx, st, &in, graph, bootstrap)
+	if !bootstrap { // those that begin at once must have agreed on the start
+		again = min(again, w.createPast(ctx, st, graph))
+	} else if w.foreigners != nil {
+		again, st.nextList = w.cfg.LookEvery, now
+	}
 	if audit {
 		st.audited = now
 		w.audit(st, graph)
@@ -250,7 +255,7 @@ func (w *Worker) create(ctx context.Context, st *stream, leases []core.Lease) er
 					errs[i] = &core.Error{Op: "resolve start", Stream: l.Key.Stream, Shard: l.Key.Shard, Err: err}
 					return
 				}
-				l.Checkpoint, l.StartAt = at, time.Time{}
+				l.Checkpoint = at // StartAt stays: others begin their part at the same instant
 			}
 			callCtx, cancel := w.callContext(ctx)
 			defer cancel()
@@ -332,7 +337,7 @@ func (w *Worker) cleanUp(ctx context.Context, st *stream, g *lineage.Graph, now 
 		}
 	}
 	st.missing = missing
-	finished, garbage := g.Delete(lineage.DeleteOptions{GoneTwice: twice})
+	finished, garbage := g.Delete(lineage.DeleteOptions{GoneTwice: twice, KeepWhileListed: w.foreigners != nil && w.foreigners.LeaseListed})
 	if w.cfg.KeepFinished {
 		finished = nil
 	}

@@ -26,6 +26,7 @@ type stream struct {
 	gone     time.Time
 	empty    int // looks in a row that showed no lease at all
 	owed     map[core.ShardID]bool
+	past     map[core.ShardID]bool // shards that the last pass found to need no lease
 	holes    map[lineage.Hole]int
 	missing  map[core.ShardID]bool
 

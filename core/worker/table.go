@@ -179,7 +179,7 @@ func (t *table) see(r *sighting, l *core.Lease, end time.Time, evidence evidence
 		r.ours, r.foreign = true, 0
 	case l.Owner == core.Nobody || l.Owner != was.Owner:
 		r.foreign = 0
-	case moved && was.Run == "" && !r.ours && !l.Ended():
+	case moved && was.Run == "" && !l.Ended(): // who is given a lease writes its run before it renews
 		r.foreign++
 	}
 	if !l.Ended() {
@@ -230,10 +230,12 @@ func (r *sighting) silent(now time.Time) time.Duration { return now.Sub(r.life.s
 type limits struct {
 	ours    time.Duration // D_obs
 	foreign time.Duration // for owners that write no run: the KCL counts from the end of its write, up to a request later
+	// shared: such owners may come at any time. finished: and they own, and count, what has ended.
+	shared, finished bool
 }
 
 func (l limits) of(r *sighting) time.Duration {
-	if r.lease.Run == "" && r.lease.Owner != core.Nobody && !r.ours {
+	if r.lease.Run == "" && r.lease.Owner != core.Nobody && (l.shared || !r.ours) {
 		return l.foreign
 	}
 	return l.ours
@@ -258,7 +260,7 @@ func (t *table) present(me core.WorkerID, now time.Time, l limits) []core.Worker
 	}
 	t.asked++
 	for _, r := range t.sorted() {
-		if r.owner.mark != t.asked && r.owner.id != core.Nobody && !r.lease.Ended() && r.silent(now) < l.of(r) {
+		if r.owner.mark != t.asked && l.alive(r, now) {
 			r.owner.mark = t.asked
 			out = append(out, r.owner.id)
 		}

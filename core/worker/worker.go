@@ -64,8 +64,9 @@ type Worker struct {
 	events      []EventHook
 	counters    []CountHook
 	counts      [counts]atomic.Int64
-	trust       time.Duration // D_self: how long a write gives the right to process
-	limits      limits        // D_obs
+	trust       time.Duration    // D_self: how long a write gives the right to process
+	limits      limits           // D_obs
+	foreigners  *core.Foreigners // who may share the table; nil: nobody
 	seed        uint64
 	began       time.Time
 	unique      string // this process's part of runs and beats
@@ -182,6 +183,9 @@ func New(c Config, opts ...Option) (*Worker, error) {
 		}
 	}
 	w.log = w.log.With("worker", c.ID) // in each line
+	if err := w.meetForeigners(); err != nil {
+		return nil, err
+	}
 	return w, nil
 }
 
