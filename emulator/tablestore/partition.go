@@ -88,14 +88,14 @@ func (s *Server) SplitShard(instance, table, shard string) (left, right string, 
 	if err != nil {
 		return "", "", err
 	}
-	var values []plainbuffer.Value // at which it can be split
+	var values []plainbuffer.Value
 	for _, r := range t.rows {
 		v := r.key[0]
-		if t.partition(v) == i && v.Compare(t.parts[i].from) > 0 && (len(values) == 0 || !values[len(values)-1].Equal(v)) {
+		if t.partition(v) == i && (len(values) == 0 || !values[len(values)-1].Equal(v)) {
 			values = append(values, v)
 		}
 	}
-	if len(values) == 0 {
+	if len(values) < 2 {
 		return "", "", fmt.Errorf("tablestore emulator: shard %s of table %s can't be split in the middle: its rows have fewer than two values of %s; split at a value instead",
 			shard, table, t.keys[0].name)
 	}

@@ -39,9 +39,10 @@ type Server struct {
 
 // instance is a name space of tables.
 type instance struct {
-	tables  map[string]*table
-	streams map[string]*stream
-	shards  map[string]*shard
+	tables     map[string]*table
+	streams    map[string]*stream
+	shards     map[string]*shard
+	lastStream map[string]int64 // table -> us of the last stream that it, or one before it, had
 }
 
 // New makes a server without tables. What is wrong with c is told by each call's answer; see [Config.Validate].
@@ -141,7 +142,7 @@ type work struct {
 func (s *Server) instance(name string) *instance {
 	i := s.instances[name]
 	if i == nil {
-		i = &instance{tables: map[string]*table{}, streams: map[string]*stream{}, shards: map[string]*shard{}}
+		i = &instance{tables: map[string]*table{}, streams: map[string]*stream{}, shards: map[string]*shard{}, lastStream: map[string]int64{}}
 		s.instances[name] = i
 	}
 	return i

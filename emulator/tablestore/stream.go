@@ -64,11 +64,9 @@ func (h *shard) drop(n int) {
 
 // openStream switches a table's stream on: a new one, with a new shard for each partition.
 func (w *work) openStream(t *table, spec *pb.StreamSpecification) {
-	us := w.now.UnixMicro()
+	us := max(w.now.UnixMicro(), w.lastStream[t.name]+1) // an id is never used twice
+	w.lastStream[t.name] = us
 	id := fmt.Sprintf("%s_%d", t.name, us)
-	for ; w.streams[id] != nil; us++ {
-		id = fmt.Sprintf("%s_%d", t.name, us+1)
-	}
 	st := &stream{id: id, table: t, created: us, ready: w.now.Add(w.config.StreamDelay), hours: spec.GetExpirationTime(), origin: spec.GetColumnsToGet()}
 	t.stream, w.streams[id] = st, st
 	for i := range t.parts {
