@@ -174,7 +174,7 @@ func (w *Worker) decideLocked(now time.Time) todo {
 			case l.Counter > held.Counter && (l.Owner != me || l.Run != h.run):
 				t.verify = append(t.verify, h)
 			case l.Next != core.Nobody && l.Next != me && l.Owner == me && !giving && l.Counter >= held.Counter:
-				if w.presenceSeenLocked() && !here(l.Next) {
+				if w.foreigners == nil && w.presenceSeenLocked() && !here(l.Next) {
 					t.decline = append(t.decline, h)
 				} else {
 					t.asked = append(t.asked, request{h, l.Next})
@@ -189,11 +189,11 @@ func (w *Worker) decideLocked(now time.Time) todo {
 		case l.Owner == me && r.life.moves > 0 && r.silent(now) < w.limits.ours:
 			t.twins = append(t.twins, *l)
 		}
-		if l.Owner != core.Nobody && l.Owner != me && l.Run == "" && !r.ours && !l.Ended() && !r.free(now, w.limits) {
+		if w.foreigners == nil && l.Owner != core.Nobody && l.Owner != me && l.Run == "" && (!r.ours || r.foreign >= 2) && !l.Ended() && !r.free(now, w.limits) {
 			foreign = true
 			if r.foreign >= 2 {
 				t.fail = &core.Error{Op: "share lease table", Stream: l.Key.Stream, Shard: l.Key.Shard, Err: fmt.Errorf(
-					"worker %q renews leases and is not of this library (its rows carry no run); stop it first, or use another application name: %w", l.Owner, core.ErrForeignWorker)}
+					"worker %q renews leases and is not of this library (its rows carry no run); stop it first, use another application name, or, with a store that can share its table, say that it may (ots.WithJava): %w", l.Owner, core.ErrForeignWorker)}
 				return t
 			}
 		}
@@ -316,6 +316,9 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 	for _, r := range w.table.sorted() {
 		l := &r.lease
 		st := w.streams[l.Key.Stream]
+		if st != nil && l.Ended() && w.limits.finished && w.limits.alive(r, now) {
+			in.Leases = append(in.Leases, balance.Lease{Key: l.Key, Owner: l.Owner}) // a part of the other library's share
+		}
 		if st == nil || l.Ended() {
 			continue
 		}
