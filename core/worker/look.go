@@ -174,7 +174,7 @@ func (w *Worker) decideLocked(now time.Time) todo {
 			case l.Counter > held.Counter && (l.Owner != me || l.Run != h.run):
 				t.verify = append(t.verify, h)
 			case l.Next != core.Nobody && l.Next != me && l.Owner == me && !giving && l.Counter >= held.Counter:
-				if w.foreigners == nil && w.presenceSeenLocked() && !here(l.Next) {
+				if w.presenceSeenLocked() && !here(l.Next) {
 					t.decline = append(t.decline, h)
 				} else {
 					t.asked = append(t.asked, request{h, l.Next})
@@ -213,7 +213,9 @@ func (w *Worker) decideLocked(now time.Time) todo {
 
 // presenceSeenLocked reports whether workers can be seen before they own anything. A store may have the ability and not use it (a table that an
 // older KCL may scan bears no rows of workers): what tells is this worker's own row.
-func (w *Worker) presenceSeenLocked() bool { return w.table.workers[w.cfg.ID] != nil }
+func (w *Worker) presenceSeenLocked() bool {
+	return w.foreigners == nil && w.table.workers[w.cfg.ID] != nil // foreigners announce nothing
+}
 
 // decideHeldLocked looks after what is held: what may begin, what stalls.
 func (w *Worker) decideHeldLocked(t *todo, now time.Time) {
