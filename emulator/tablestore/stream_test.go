@@ -1,6 +1,7 @@
 package tablestore_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -406,7 +407,7 @@ func TestUnknownStreamsAndIterators(t *testing.T) {
 			_, err = c.read(new(ots.ShardIterator("garbage")), 0)
 			wantCode(t, "iterator", err, want)
 			if want == "OTSTrimmedDataAccess" {
-				if e, ok := err.(*ots.OtsError); !ok || e.HttpStatusCode != 404 || e.Message != "Requested stream data is already trimmed or does not exist." {
+				if e, ok := errors.AsType[*ots.OtsError](err); !ok || e.HttpStatusCode != 404 || e.Message != "Requested stream data is already trimmed or does not exist." {
 					t.Errorf("%+v", err)
 				}
 			}
