@@ -29,9 +29,13 @@ func (p *pace) after(start time.Time, n int, caughtUp bool) {
 	least := time.Duration(n) * time.Second / readBytesPerSecond
 	p.next = start.Add(max(wait, least))
 	if caughtUp && least < wait/2 {
-		p.next = together(p.next, p.caughtUp/8)
+		p.next = together(p.next, p.caughtUp/moments)
 	}
 }
+
+// moments is how many there are in the time between two polls of a shard. Few, because waking up costs more than a poll; more than one, because
+// the service and the lease table get the calls of one moment all at once.
+const moments = 4
 
 // together moves a time to the nearest of those that the polls of caught-up shards share: a core that wakes up for one reads them all.
 func together(t time.Time, grid time.Duration) time.Time {

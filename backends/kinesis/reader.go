@@ -27,6 +27,7 @@ type reader struct {
 	shard core.ShardID
 	life  context.Context // ends with Close
 	stop  context.CancelFunc
+	calls callContext
 
 	// at is where the first record not yet delivered is looked for, should a new iterator be needed.
 	at core.Position
@@ -67,15 +68,31 @@ func (r *reader) Close() error {
 	return nil
 }
 
+// callContext is the context of calls to Next: the caller's, and over when the reader is closed. Callers use one for many calls.
+type callContext struct {
+	from  <-chan struct{} // the caller's Done
+	ctx   context.Context // nil: none yet
+	leave func()
+}
+
+func (c *callContext) of(ctx, life context.Context) context.Context {
+	if c.ctx == nil || c.from != ctx.Done() {
+		if c.leave != nil {
+			c.leave()
+		}
+		both, cancel := context.WithCancel(ctx)
+		unlink := context.AfterFunc(life, cancel)
+		c.from, c.ctx, c.leave = ctx.Done(), both, func() { unlink(); cancel() }
+	}
+	return c.ctx
+}
+
 // Next waits until the shard may be read, and reads it.
 func (r *reader) Next(ctx context.Context) (*core.Page, error) {
 	if r.life.Err() != nil {
 		return nil, r.s.wrap("read", r.shard, errClosed)
 	}
-	both, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(r.life, cancel)()
-	p, err := r.patiently(both)
+	p, err := r.patiently(r.calls.of(ctx, r.life))
 	if err != nil {
 		if ctx.Err() == nil && r.life.Err() != nil {
 			err = errClosed

@@ -73,7 +73,8 @@ type template struct {
 	url             url.URL
 	host            string
 	header          http.Header
-	service, region string // of the signature; empty: not signed
+	service, region string     // of the signature; empty: not signed
+	signature       *signature // nil: the client's signer
 	skew            time.Duration
 	made            time.Time
 }
@@ -133,7 +134,7 @@ func newTemplate(req *http.Request) *template {
 	scope, ok := strings.CutPrefix(signature, "AWS4-HMAC-SHA256 Credential=")
 	scope, _, _ = strings.Cut(scope, ",")
 	parts := strings.Split(scope, "/")
-	date, err := time.Parse("20060102T150405Z", req.Header.Get("X-Amz-Date"))
+	date, err := time.Parse(timeForm, req.Header.Get("X-Amz-Date"))
 	if !ok || len(parts) < 5 || err != nil {
 		return nil
 	}
@@ -142,14 +143,15 @@ func newTemplate(req *http.Request) *template {
 	if skew := date.Sub(t.made); skew.Abs() > 5*time.Second { // below that it is the cut to whole seconds
 		t.skew = skew
 	}
+	t.signature = newSignature(t)
 	return t
 }
 
-// Send sends a body as the SDK would, and gives the answer to read, whatever its status. contentType, where not empty, replaces the SDK's. What
+// Send sends a body as the SDK would, and gives the answer to read, whatever its status. kind, where not empty, replaces the content type. What
 // read returns, and what else goes wrong, comes back in the form that the SDK gives an error.
-func (r Request) Send(ctx context.Context, contentType string, body []byte, read func(*http.Response) error) error {
+func (r Request) Send(ctx context.Context, kind string, body []byte, read func(*http.Response) error) error {
 	s := r.s
-	resp, err := s.send(ctx, r.t, contentType, body)
+	resp, err := s.send(ctx, r.t, kind, body)
 	if err == nil {
 		defer func() { _ = resp.Body.Close() }() // an answer that was read is whole, whatever Close says
 		err = read(resp)
@@ -167,16 +169,21 @@ func (r Request) Send(ctx context.Context, contentType string, body []byte, read
 	return &smithy.OperationError{ServiceID: s.Service, OperationName: s.Operation, Err: err}
 }
 
-func (s *Sender) send(ctx context.Context, t *template, contentType string, body []byte) (*http.Response, error) {
-	req := t.request(ctx, contentType, body)
+func (s *Sender) send(ctx context.Context, t *template, kind string, body []byte) (*http.Response, error) {
+	req := t.request(ctx, kind, body)
 	if t.service != "" {
 		creds, err := s.Credentials.Retrieve(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("get identity: %w", err)
 		}
-		hash := sha256.Sum256(body)
-		if err := s.Signer.SignHTTP(ctx, creds, req, hex.EncodeToString(hash[:]), t.service, t.region, time.Now().Add(t.skew)); err != nil {
-			return nil, fmt.Errorf("sign request: %w", err)
+		now := time.Now().Add(t.skew)
+		if _, standard := s.Signer.(*v4.Signer); standard && t.signature != nil {
+			t.signature.sign(req, body, creds, now)
+		} else {
+			hash := sha256.Sum256(body)
+			if err := s.Signer.SignHTTP(ctx, creds, req, hex.EncodeToString(hash[:]), t.service, t.region, now); err != nil {
+				return nil, fmt.Errorf("sign request: %w", err)
+			}
 		}
 	}
 	resp, err := s.HTTP.Do(req)
@@ -186,11 +193,11 @@ func (s *Sender) send(ctx context.Context, t *template, contentType string, body
 	return resp, nil
 }
 
-func (t *template) request(ctx context.Context, contentType string, body []byte) *http.Request {
+func (t *template) request(ctx context.Context, kind string, body []byte) *http.Request {
 	header := make(http.Header, len(t.header)+3)
 	maps.Copy(header, t.header)
-	if contentType != "" {
-		header["Content-Type"] = []string{contentType}
+	if kind != "" {
+		header["Content-Type"] = []string{kind}
 	}
 	u := t.url
 	req := &http.Request{
