@@ -170,14 +170,18 @@ func (w *Worker) decideLocked(now time.Time) todo {
 		case l.Ended():
 		case h != nil:
 			held, giving := h.peek()
+			owner, next := l.Owner, l.Next
+			if held.Counter > l.Counter { // a renewal has overtaken the listing, and knows better who asks
+				owner, next = held.Owner, held.Next
+			}
 			switch {
 			case l.Counter > held.Counter && (l.Owner != me || l.Run != h.run):
 				t.verify = append(t.verify, h)
-			case l.Next != core.Nobody && l.Next != me && l.Owner == me && !giving && l.Counter >= held.Counter:
-				if w.presenceSeenLocked() && !here(l.Next) {
+			case next != core.Nobody && next != me && owner == me && !giving:
+				if w.presenceSeenLocked() && !here(next) {
 					t.decline = append(t.decline, h)
 				} else {
-					t.asked = append(t.asked, request{h, l.Next})
+					t.asked = append(t.asked, request{h, next})
 				}
 			}
 		case l.Owner == me && (l.Run == "" || w.myRun(l.Run)):
