@@ -103,6 +103,11 @@ func TestSharedTableCountsFinished(t *testing.T) {
 		for _, s := range f.open()[:2] {
 			defer javaTakes(t, f, s, 6*time.Second)()
 		}
+		for _, s := range f.open()[2:] {
+			if _, err := f.table.Create(t.Context(), core.Lease{Key: core.LeaseKey{Stream: id(t, f), Shard: s}, Checkpoint: core.FromHorizon, Ready: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		f.start("a")
 		asked := func() (n int) {
 			for _, l := range f.table.Rows() {
