@@ -21,7 +21,9 @@ func decode(body []byte, into message) error {
 }
 
 // harmless are fields that newer SDKs send and that change nothing here: message, then field numbers.
-var harmless = map[protoreflect.Name]map[protoreflect.FieldNumber]bool{}
+var harmless = map[protoreflect.Name]map[protoreflect.FieldNumber]bool{
+	"DescribeStreamRequest": {4: true}, // support_timeseries_data_table, which the Java SDK 5 may set: it allows, it asks for nothing
+}
 
 func knownFields(m protoreflect.Message) error {
 	for rest := m.GetUnknown(); len(rest) > 0; {
