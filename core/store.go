@@ -137,7 +137,8 @@ type LeaseUpdate struct {
 }
 
 // StartHolder is an optional ability of a [LeaseStore]: whether a row can hold a start (Latest, AtTime) and the instant it was resolved to.
-// Stores that cannot (HoldsStart false) get a token from the source's [Resolver] instead. Without it a store holds them.
+// Stores that cannot (HoldsStart false) get a token from the source's [Resolver] instead, beside the instant, which they may leave out: where they
+// keep it, workers that begin at once agree on one. Without it a store holds them.
 type StartHolder interface{ HoldsStart() bool }
 
 // Sharer is an optional ability of a [LeaseStore] whose table workers of another library may use too, by rules of their own that the engine

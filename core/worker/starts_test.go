@@ -30,6 +30,26 @@ func TestTableWithoutStartsHasChildren(t *testing.T) {
 	})
 }
 
+// Such a table gets the token of a start at Latest before anything arrives that must not be lost.
+func TestLatestOnATableWithoutStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 2, nil)
+		f.table = store.New(store.WithoutStarts())
+		f.config = func(c *worker.Config) {
+			all, _ := c.Streams.Streams(t.Context())
+			c.Streams = worker.One(all[0].Source, core.FromLatest)
+		}
+		f.stream.Put("old", nil)
+		time.Sleep(time.Second)
+		f.start("a")
+		f.await("held", time.Minute, func() bool { return f.owners()["a"] == 2 })
+		f.put(20, 5)
+		f.await("delivered", time.Minute, f.allDelivered)
+		f.check()
+		f.stopAll()
+	})
+}
+
 // A source that cannot open a shard at a time, as one of files, begins at Latest all the same: its token is asked for before the lease is created,
 // though the table could hold the instant.
 func TestLatestWithoutStartTimes(t *testing.T) {

@@ -193,6 +193,9 @@ func (s *Store) Create(ctx context.Context, l core.Lease) (core.Lease, error) {
 	row.Raw = nil
 	row.Run = core.BoundRun(row.Run, row.Owner)
 	row.Checkpoint.Time = time.Time{} // the instant stands in StartAt
+	if s.table.noStarts && row.Checkpoint.Anchor == core.AfterToken {
+		row.StartAt = time.Time{} // what the token was resolved from
+	}
 	if err := s.valid(row.Key, &row.Checkpoint, row.StartAt); err != nil {
 		return core.Lease{}, wrap(Create, row.Key, err)
 	}
