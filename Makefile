@@ -27,6 +27,7 @@ demo: ## 20,000 records through splits, a merge and a zombie worker, checked; un
 
 test: ## all tests under the race detector (limit 9 minutes for a package)
 	$(GO) test -race -timeout 9m ./...
+	$(GO) test -tags planted -run TestEditsFit ./internal/sim/planted
 	@if [ -f bench/go.mod ]; then echo "$(GO) -C bench vet ./..." && $(GO) -C bench vet ./...; fi
 
 lint: ## go vet, golangci-lint, gofmt, go mod tidy, go fix, and the rules of the tree

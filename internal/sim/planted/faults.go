@@ -145,11 +145,11 @@ var faults = []fault{
 		{"core/worker/read.go", `				r.close()
 				reader = nil
 			}
-			if !b.wait(ctx) {`, `				r.close()
+			pause := &b`, `				r.close()
 				reader = nil
 				at = c.start
 			}
-			if !b.wait(ctx) {`},
+			pause := &b`},
 	}},
 	{"a page is lost when a read fails", "core: Next neither repeats nor skips", 5, []edit{
 		{"core/worker/read.go", `		at = pageEnd(page, at)

@@ -59,22 +59,40 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// build makes the test binary of the simulation with edited files, which exist for the go command alone.
-func build(dir string, edits []edit) (bin string, err error) {
-	files := map[string]string{}
+// TestEditsFit: the code that each fault changes is there still. It runs no simulation.
+func TestEditsFit(t *testing.T) {
+	for _, f := range faults {
+		if _, err := edited(f.edits); err != nil {
+			t.Errorf("%s: %v", f.name, err)
+		}
+	}
+}
+
+// edited are the files as a fault makes them.
+func edited(edits []edit) (files map[string]string, err error) {
+	files = map[string]string{}
 	for _, e := range edits {
 		text, ok := files[e.file]
 		if !ok {
 			b, err := os.ReadFile(filepath.Join(root, e.file))
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			text = string(b)
 		}
 		if n := strings.Count(text, e.old); n != 1 {
-			return "", fmt.Errorf("%s has this text %d times, and it must stand there once: mend the fault in faults.go\n%s", e.file, n, e.old)
+			return nil, fmt.Errorf("%s has this text %d times, and it must stand there once: mend the fault in faults.go\n%s", e.file, n, e.old)
 		}
 		files[e.file] = strings.Replace(text, e.old, e.new, 1)
+	}
+	return files, nil
+}
+
+// build makes the test binary of the simulation with edited files, which exist for the go command alone.
+func build(dir string, edits []edit) (bin string, err error) {
+	files, err := edited(edits)
+	if err != nil {
+		return "", err
 	}
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for name, text := range files {
