@@ -133,6 +133,23 @@ func (b *bench) Merge(_ context.Context, x, y core.ShardID) error {
 	return err
 }
 
+func (b *bench) Trim(ctx context.Context, shard core.ShardID) error {
+	if err := b.served.Trim(instance, table, string(shard), time.Now().Add(time.Microsecond)); err != nil {
+		return err
+	}
+	return pause(ctx, time.Millisecond) // what is put next is not before then
+}
+
+func (b *bench) Forget(ctx context.Context, shard core.ShardID) error {
+	if err := pause(ctx, time.Millisecond); err != nil {
+		return err
+	}
+	return b.Expire(instance, table, string(shard))
+}
+
+// PageBytes is what the emulator makes of it: a source bounds its pages by the average size of records.
+func (b *bench) PageBytes() int { return 1 << 20 }
+
 func (b *bench) Remake(ctx context.Context) error {
 	if _, err := b.admin.DeleteTable(&sdk.DeleteTableRequest{TableName: table}); err != nil {
 		return err

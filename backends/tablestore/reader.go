@@ -26,13 +26,13 @@ type reader struct {
 	// since leaves out what an iterator made by time gives too early; 0: nothing. See [Source.seek].
 	since int64
 	// last is the record that was delivered last, if any. again: an iterator was made anew behind it, which may give it again.
-	last  *Sequence
-	again bool
-	idle  idle
-	ends  int // answers in a row that said that the shard has ended
-	done  bool
-	pace  pace
-	size  size
+	last   *Sequence
+	again  bool
+	idle   idle
+	ending ending
+	done   bool
+	pace   pace
+	size   size
 }
 
 // Open begins to read a shard. It sends nothing: the first Next does, and reports what is wrong with the position.
@@ -122,11 +122,11 @@ func (r *reader) next(ctx context.Context, t *tries) (*core.Page, error) {
 		r.pace.after(start, true, false)
 		return nil, r.failed(ctx, err)
 	}
-	return r.page(ctx, a, start, asked, limit), nil
+	return r.page(ctx, a, start, asked, limit)
 }
 
 // page takes in an answer.
-func (r *reader) page(ctx context.Context, a *answer, start, asked time.Time, limit int) *core.Page {
+func (r *reader) page(ctx context.Context, a *answer, start, asked time.Time, limit int) (*core.Page, error) {
 	n, iterator, taken := len(a.changes), r.at.Token, r.at.Sub
 	r.size.saw(n, a.bytes)
 	skip := r.skip(a)
@@ -138,7 +138,7 @@ func (r *reader) page(ctx context.Context, a *answer, start, asked time.Time, li
 	if a.next == "" {
 		return r.end(ctx, p, iterator, n, skip, start)
 	}
-	r.ends = 0
+	r.ending = ending{}
 	r.at = core.Position{Token: a.next}
 	if uint64(n) < taken {
 		r.at.Sub = taken - uint64(n)
@@ -157,7 +157,7 @@ func (r *reader) page(ctx context.Context, a *answer, start, asked time.Time, li
 	// A page may be short of the limit because it is full of bytes, by the service's measure, which is not documented: then time tells.
 	more := a.more || taken > 0 || n >= limit || a.bytes >= r.s.pageBytes/2 || p.Lag > time.Second
 	r.pace.after(start, n > 0, more && !none)
-	return p
+	return p, nil
 }
 
 // skip says how many changes at the head of an answer are not to be delivered.
@@ -183,27 +183,6 @@ func (s Sequence) before(t Sequence) bool {
 	return s.Row < t.Row
 }
 
-// end takes in an answer without a next iterator. It is believed when the same iterator was asked twice: there is no going back from an end.
-func (r *reader) end(ctx context.Context, p *core.Page, iterator string, n, skip int, start time.Time) *core.Page {
-	r.ends++
-	r.pace.after(start, true, false)
-	r.at = core.Position{Token: iterator, Sub: max(uint64(n), r.at.Sub)}
-	switch {
-	case n > skip:
-		p.Next = r.at
-		p.Lag = max(0, r.s.clock.now().Sub(time.UnixMicro(r.last.Timestamp)))
-		return p
-	case r.ends < 2:
-		return nil
-	case r.at.Sub > uint64(n):
-		r.s.log.WarnContext(ctx, "the shard ended before as many records as the checkpoint counts", "table", r.s.table, "shard", r.shard, "counted", r.at.Sub, "found", n)
-	}
-	r.done = true
-	r.s.ended(r.shard)
-	p.End, p.Lag = true, 0
-	return p
-}
-
 // newIterator asks for an iterator at the start.
 func (r *reader) newIterator(ctx context.Context, t *tries) error {
 	id, err := r.s.id(ctx)
@@ -217,7 +196,7 @@ func (r *reader) newIterator(ctx context.Context, t *tries) error {
 				return err
 			}
 		}
-		since = &r.at.Time
+		since = new(r.at.Time)
 	}
 	start := time.Now()
 	it, err := r.s.iterator(ctx, t, id, r.shard, since)

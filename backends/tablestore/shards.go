@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	sdk "github.com/aliyun/aliyun-tablestore-go-sdk/tablestore"
 
@@ -14,8 +13,8 @@ import (
 // Shards lists the stream's shards: all that the service knows for the zero position, else those that were open at a position, worked out from
 // the graph and, for an instant, from what the shards hold.
 //
-// The service does not say whether a shard is open. One that another names as its parent is closed; so is one that was read to its end a while
-// ago and has no children in the listing.
+// The service does not say whether a shard is open. One that another names as its parent is closed; so is one that was read to its end, and had no
+// children in the listing for minutes after that.
 func (s *Source) Shards(ctx context.Context, open core.Position) ([]core.Shard, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -46,7 +45,6 @@ func (s *Source) shards(ctx context.Context, open core.Position) ([]core.Shard, 
 
 // list is one complete listing of a stream.
 func (s *Source) list(ctx context.Context, id core.StreamID) ([]core.Shard, error) {
-	began := time.Now()
 	listed, err := s.pages(ctx, id)
 	if err != nil && refused(err) {
 		if gone := s.gone(ctx, id); gone != nil {
@@ -63,7 +61,7 @@ func (s *Source) list(ctx context.Context, id core.StreamID) ([]core.Shard, erro
 		// A stream has a shard from its first moment to its last: this answer is not one (docs/reference/tablestore.md 8).
 		return nil, fmt.Errorf("DescribeStream: %w: the answer lists no shards at all", core.ErrUnavailable)
 	}
-	s.markClosed(listed, began)
+	s.markClosed(listed)
 	return listed, nil
 }
 
@@ -134,22 +132,15 @@ func newShard(in *sdk.StreamShard) (core.Shard, error) {
 	return out, nil
 }
 
-// childless is how long after a shard was read to its end a listing that shows no children of it is believed. They come with the split or merge
-// that ends it, but nobody says that they are listed in the same moment; and children that are listed late must get their leases before the
-// end is stored. There may be none at all: theirs is the later data, but a shard without records can outlive them in the listing.
-const childless = 5 * time.Minute
-
-// ended notes that a reader came to the end of a shard.
+// ended notes that a shard has ended for certain, though nothing in the listing shows it.
 func (s *Source) ended(shard core.ShardID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ends[shard].IsZero() {
-		s.ends[shard] = time.Now()
-	}
+	s.ends[shard] = true
 }
 
-// markClosed sets Closed in a complete listing that was begun at an instant.
-func (s *Source) markClosed(listed []core.Shard, began time.Time) {
+// markClosed sets Closed in a complete listing.
+func (s *Source) markClosed(listed []core.Shard) {
 	at := make(map[core.ShardID]int, len(listed))
 	for i := range listed {
 		at[listed[i].ID] = i
@@ -163,12 +154,8 @@ func (s *Source) markClosed(listed []core.Shard, began time.Time) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for shard, end := range s.ends {
-		i, ok := at[shard]
-		switch {
-		case !ok && end.Before(began):
-			delete(s.ends, shard)
-		case ok && began.Sub(end) >= childless:
+	for shard := range s.ends {
+		if i, ok := at[shard]; ok {
 			listed[i].Closed = true
 		}
 	}

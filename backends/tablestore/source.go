@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/shardwarden/shardwarden/core"
 	"github.com/shardwarden/shardwarden/internal/otsclient"
@@ -24,7 +23,7 @@ type Source struct {
 	retired atomic.Bool                     // the table has another stream than bound
 
 	mu   sync.Mutex
-	ends map[core.ShardID]time.Time // when a reader first came to the end of a shard; see closed
+	ends map[core.ShardID]bool // shards that have ended though no children of theirs are listed; rare
 }
 
 var (
@@ -43,7 +42,7 @@ func New(i Instance, table string, opts ...Option) *Source {
 }
 
 func newSource(set *settings, c *otsclient.Client, table string, bound core.StreamID) *Source {
-	s := &Source{settings: set, table: table, client: c, bound: bound, ends: map[core.ShardID]time.Time{}}
+	s := &Source{settings: set, table: table, client: c, bound: bound, ends: map[core.ShardID]bool{}}
 	err := set.check()
 	if err == nil && table == "" {
 		err = fmt.Errorf("the name of the table is empty")
