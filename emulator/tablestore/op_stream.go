@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
@@ -197,7 +198,10 @@ func getStreamRecord(w *work, in *pb.GetStreamRecordRequest) (message, error) {
 
 // page reads from a place. The iterator of a place with nothing after it stays the same text.
 func (w *work) page(h *shard, it iterator, limit int, text string) *pb.GetStreamRecordResponse {
-	visible := w.now.Add(-w.config.RecordDelay).UnixMicro()
+	visible := int64(math.MaxInt64) // whatever the clock did since a record was written
+	if d := w.config.RecordDelay; d > 0 {
+		visible = w.now.Add(-d).UnixMicro()
+	}
 	out := &pb.GetStreamRecordResponse{}
 	size := 0
 	for _, r := range h.records[it.next-h.trimmed:] {
