@@ -119,7 +119,6 @@ func (r *reader) next(ctx context.Context, t *tries) (*core.Page, error) {
 	start, asked := time.Now(), r.s.clock.now()
 	a, err := r.s.read(ctx, r.at.Token, limit)
 	if err != nil {
-		r.pace.after(start, true, false)
 		return nil, r.failed(ctx, err)
 	}
 	return r.page(ctx, a, start, asked, limit)
@@ -198,10 +197,8 @@ func (r *reader) newIterator(ctx context.Context, t *tries) error {
 		}
 		since = new(r.at.Time)
 	}
-	start := time.Now()
 	it, err := r.s.iterator(ctx, t, id, r.shard, since)
 	if err != nil {
-		r.pace.after(start, true, false)
 		return err
 	}
 	r.at, r.oldest = core.Position{Token: it}, since == nil
