@@ -21,8 +21,8 @@ const stream = core.StreamID("orders_1764500000000000")
 
 func keyOf(shard core.ShardID) core.LeaseKey { return core.LeaseKey{Stream: stream, Shard: shard} }
 
-// javaRow is a row as the Java client creates it (docs/reference/tablestore.md 3.5), changed as told.
-func javaRow(change ...any) ots.Columns {
+// rowOfJava is a row as the Java client creates it (docs/reference/tablestore.md 3.5), changed as told.
+func rowOfJava(change ...any) ots.Columns {
 	row := ots.Columns{"LeaseCounter": int64(0), "LeaseOwner": "", "LeaseStealer": "", "Checkpoint": "TRIM_HORIZON", "ParentShardIds": ""}
 	for i := 0; i < len(change); i += 2 {
 		if name := change[i].(string); change[i+1] == nil {
@@ -41,25 +41,25 @@ func TestRowsMean(t *testing.T) {
 		row  ots.Columns
 		want core.Lease
 	}{
-		"created by Java":       {javaRow(), core.Lease{Checkpoint: core.FromHorizon}},
-		"with parents":          {javaRow("ParentShardIds", "p1\np2\n"), core.Lease{Checkpoint: core.FromHorizon, Parents: []core.ShardID{"p1", "p2"}}},
-		"held by Java":          {javaRow("LeaseOwner", "w1", "LeaseCounter", int64(9), "Checkpoint", "it-7"), core.Lease{Owner: "w1", Counter: 9, Checkpoint: core.Position{Token: "it-7"}}},
-		"ended":                 {javaRow("Checkpoint", "SHARD_END"), core.Lease{Checkpoint: core.AtShardEnd}},
-		"an emptied checkpoint": {javaRow("Checkpoint", ""), core.Lease{Checkpoint: core.FromHorizon}},
-		"stolen":                {javaRow("LeaseOwner", "w1", "LeaseStealer", "w2"), core.Lease{Owner: "w1", Next: "w2", Checkpoint: core.FromHorizon}},
-		"transferred":           {javaRow("LeaseOwner", "w2", "LeaseStealer", "w2"), core.Lease{Owner: "w2", Checkpoint: core.FromHorizon}},
-		"stealer of nobody's":   {javaRow("LeaseStealer", "w2"), core.Lease{Checkpoint: core.FromHorizon}},
-		"ours":                  {javaRow("LeaseOwner", "w1", "sw_run", "w1:a.1", "sw_ready", true), core.Lease{Owner: "w1", Run: "w1:a.1", Ready: true, Checkpoint: core.FromHorizon}},
-		"ours, asked for":       {javaRow("LeaseOwner", "w1", "LeaseStealer", "j", "sw_run", "w1:a.1"), core.Lease{Owner: "w1", Next: "j", Run: "w1:a.1", Checkpoint: core.FromHorizon}},
-		"taken over by Java":    {javaRow("LeaseOwner", "j", "sw_run", "w1:a.1"), core.Lease{Owner: "j", Checkpoint: core.FromHorizon}},
-		"given back by Java":    {javaRow("LeaseOwner", "w1", "LeaseStealer", "w1", "sw_run", "w1:a.1"), core.Lease{Owner: "w1", Checkpoint: core.FromHorizon}},
-		"inside a batch":        {javaRow("Checkpoint", "it-7", "sw_taken", mark+" 3"), core.Lease{Checkpoint: core.Position{Token: "it-7", Sub: 3}}},
-		"Java went on":          {javaRow("Checkpoint", "it-8", "sw_taken", mark+" 3", "sw_start", mark+" 2026-11-30T12:00:00Z", "sw_pending", mark+" 1 it-7", "sw_pendingState", []byte("x")), core.Lease{Checkpoint: core.Position{Token: "it-8"}}},
-		"Java ended it":         {javaRow("Checkpoint", "SHARD_END", "sw_taken", mark+" 3"), core.Lease{Checkpoint: core.AtShardEnd}},
-		"a resolved start":      {javaRow("Checkpoint", "it-7", "sw_start", mark+" 2026-11-30T12:00:00.5Z"), core.Lease{Checkpoint: core.Position{Token: "it-7"}, StartAt: time.Date(2026, 11, 30, 12, 0, 0, 5e8, time.UTC)}},
-		"prepared": {javaRow("Checkpoint", "it-7", "sw_pending", mark+" 2 it-8", "sw_pendingState", []byte("x")), core.Lease{Checkpoint: core.Position{Token: "it-7"},
+		"created by Java":       {rowOfJava(), core.Lease{Checkpoint: core.FromHorizon}},
+		"with parents":          {rowOfJava("ParentShardIds", "p1\np2\n"), core.Lease{Checkpoint: core.FromHorizon, Parents: []core.ShardID{"p1", "p2"}}},
+		"held by Java":          {rowOfJava("LeaseOwner", "w1", "LeaseCounter", int64(9), "Checkpoint", "it-7"), core.Lease{Owner: "w1", Counter: 9, Checkpoint: core.Position{Token: "it-7"}}},
+		"ended":                 {rowOfJava("Checkpoint", "SHARD_END"), core.Lease{Checkpoint: core.AtShardEnd}},
+		"an emptied checkpoint": {rowOfJava("Checkpoint", ""), core.Lease{Checkpoint: core.FromHorizon}},
+		"stolen":                {rowOfJava("LeaseOwner", "w1", "LeaseStealer", "w2"), core.Lease{Owner: "w1", Next: "w2", Checkpoint: core.FromHorizon}},
+		"transferred":           {rowOfJava("LeaseOwner", "w2", "LeaseStealer", "w2"), core.Lease{Owner: "w2", Checkpoint: core.FromHorizon}},
+		"stealer of nobody's":   {rowOfJava("LeaseStealer", "w2"), core.Lease{Checkpoint: core.FromHorizon}},
+		"ours":                  {rowOfJava("LeaseOwner", "w1", "sw_run", "w1:a.1", "sw_ready", true), core.Lease{Owner: "w1", Run: "w1:a.1", Ready: true, Checkpoint: core.FromHorizon}},
+		"ours, asked for":       {rowOfJava("LeaseOwner", "w1", "LeaseStealer", "j", "sw_run", "w1:a.1"), core.Lease{Owner: "w1", Next: "j", Run: "w1:a.1", Checkpoint: core.FromHorizon}},
+		"taken over by Java":    {rowOfJava("LeaseOwner", "j", "sw_run", "w1:a.1"), core.Lease{Owner: "j", Checkpoint: core.FromHorizon}},
+		"given back by Java":    {rowOfJava("LeaseOwner", "w1", "LeaseStealer", "w1", "sw_run", "w1:a.1"), core.Lease{Owner: "w1", Checkpoint: core.FromHorizon}},
+		"inside a batch":        {rowOfJava("Checkpoint", "it-7", "sw_taken", mark+" 3"), core.Lease{Checkpoint: core.Position{Token: "it-7", Sub: 3}}},
+		"Java went on":          {rowOfJava("Checkpoint", "it-8", "sw_taken", mark+" 3", "sw_start", mark+" 2026-11-30T12:00:00Z", "sw_pending", mark+" 1 it-7", "sw_pendingState", []byte("x")), core.Lease{Checkpoint: core.Position{Token: "it-8"}}},
+		"Java ended it":         {rowOfJava("Checkpoint", "SHARD_END", "sw_taken", mark+" 3"), core.Lease{Checkpoint: core.AtShardEnd}},
+		"a resolved start":      {rowOfJava("Checkpoint", "it-7", "sw_start", mark+" 2026-11-30T12:00:00.5Z"), core.Lease{Checkpoint: core.Position{Token: "it-7"}, StartAt: time.Date(2026, 11, 30, 12, 0, 0, 5e8, time.UTC)}},
+		"prepared": {rowOfJava("Checkpoint", "it-7", "sw_pending", mark+" 2 it-8", "sw_pendingState", []byte("x")), core.Lease{Checkpoint: core.Position{Token: "it-7"},
 			Pending: &core.Pending{At: core.Position{Token: "it-8", Sub: 2}, State: []byte("x")}}},
-		"strange columns": {javaRow("GoExtra", int64(1)), core.Lease{Checkpoint: core.FromHorizon, Raw: ots.Columns{"GoExtra": int64(1)}}},
+		"strange columns": {rowOfJava("GoExtra", int64(1)), core.Lease{Checkpoint: core.FromHorizon, Raw: ots.Columns{"GoExtra": int64(1)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.want.Key = keyOf("s1")
@@ -81,30 +81,30 @@ func TestGarbage(t *testing.T) {
 		texts []string
 	}{
 		"debris":                   {ots.Columns{"LeaseCounter": int64(7)}, []string{"1 columns", "delete it"}},
-		"no owner column":          {javaRow("LeaseOwner", nil, "x", "y"), []string{"LeaseOwner is missing", "STRING"}},
-		"no stealer column":        {javaRow("LeaseStealer", nil, "x", "y"), []string{"LeaseStealer is missing"}},
-		"no checkpoint column":     {javaRow("Checkpoint", nil, "x", "y"), []string{"Checkpoint is missing"}},
-		"no parents column":        {javaRow("ParentShardIds", nil, "x", "y"), []string{"ParentShardIds is missing"}},
-		"counter is a text":        {javaRow("LeaseCounter", "seven"), []string{`LeaseCounter is STRING "seven"`, "INTEGER"}},
-		"counter is a fraction":    {javaRow("LeaseCounter", 7.5), []string{"DOUBLE 7.5"}},
-		"owner is a number":        {javaRow("LeaseOwner", int64(7)), []string{"LeaseOwner is INTEGER 7"}},
-		"checkpoint is binary":     {javaRow("Checkpoint", []byte("it")), []string{"BINARY of 2 bytes"}},
-		"a start Java dies on":     {javaRow("Checkpoint", "LATEST"), []string{"Checkpoint", "LATEST", "iterator"}},
-		"run is a number":          {javaRow("sw_run", int64(1)), []string{"sw_run"}},
-		"ready is a text":          {javaRow("sw_ready", "yes"), []string{"sw_ready", "BOOLEAN"}},
-		"taken without a mark":     {javaRow("sw_taken", "3"), []string{"sw_taken", "mark"}},
-		"taken is no number":       {javaRow("Checkpoint", "it-7", "sw_taken", "87aa62c14f410c18 three"), []string{"sw_taken", "number of records"}},
-		"taken of another word":    {javaRow("sw_taken", "84d0d27b7e7b6d10 3"), nil},
-		"taken of a word":          {javaRow("sw_taken", "0f1ce921aa526698 3"), []string{"sw_taken", "TRIM_HORIZON"}},
-		"start is no instant":      {javaRow("Checkpoint", "it-7", "sw_start", "87aa62c14f410c18 noon"), []string{"sw_start", "RFC 3339"}},
-		"pending is no position":   {javaRow("Checkpoint", "it-7", "sw_pending", "87aa62c14f410c18 3 "), []string{"sw_pending", "empty"}},
-		"state is a text":          {javaRow("Checkpoint", "it-7", "sw_pending", "87aa62c14f410c18 3 it-8", "sw_pendingState", "x"), []string{"sw_pendingState", "BINARY"}},
-		"throughput below 0":       {javaRow("sw_throughput", -1.0), []string{"sw_throughput"}},
-		"throughput is none":       {javaRow("sw_throughput", math.NaN()), []string{"sw_throughput"}},
-		"range is half":            {javaRow("sw_range", strings.Repeat("0", 32)), []string{"sw_range"}},
-		"range upside down":        {javaRow("sw_range", strings.Repeat("f", 32)+"-"+strings.Repeat("0", 32)), []string{"sw_range", "not above"}},
-		"child under another name": {javaRow("sw_child_0000000000000000", "c1"), []string{"sw_child_0000000000000000"}},
-		"a long text":              {javaRow("LeaseCounter", strings.Repeat("x", 1<<20)), []string{"LeaseCounter"}},
+		"no owner column":          {rowOfJava("LeaseOwner", nil, "x", "y"), []string{"LeaseOwner is missing", "STRING"}},
+		"no stealer column":        {rowOfJava("LeaseStealer", nil, "x", "y"), []string{"LeaseStealer is missing"}},
+		"no checkpoint column":     {rowOfJava("Checkpoint", nil, "x", "y"), []string{"Checkpoint is missing"}},
+		"no parents column":        {rowOfJava("ParentShardIds", nil, "x", "y"), []string{"ParentShardIds is missing"}},
+		"counter is a text":        {rowOfJava("LeaseCounter", "seven"), []string{`LeaseCounter is STRING "seven"`, "INTEGER"}},
+		"counter is a fraction":    {rowOfJava("LeaseCounter", 7.5), []string{"DOUBLE 7.5"}},
+		"owner is a number":        {rowOfJava("LeaseOwner", int64(7)), []string{"LeaseOwner is INTEGER 7"}},
+		"checkpoint is binary":     {rowOfJava("Checkpoint", []byte("it")), []string{"BINARY of 2 bytes"}},
+		"a start Java dies on":     {rowOfJava("Checkpoint", "LATEST"), []string{"Checkpoint", "LATEST", "iterator"}},
+		"run is a number":          {rowOfJava("sw_run", int64(1)), []string{"sw_run"}},
+		"ready is a text":          {rowOfJava("sw_ready", "yes"), []string{"sw_ready", "BOOLEAN"}},
+		"taken without a mark":     {rowOfJava("sw_taken", "3"), []string{"sw_taken", "mark"}},
+		"taken is no number":       {rowOfJava("Checkpoint", "it-7", "sw_taken", "87aa62c14f410c18 three"), []string{"sw_taken", "number of records"}},
+		"taken of another word":    {rowOfJava("sw_taken", "84d0d27b7e7b6d10 3"), nil},
+		"taken of a word":          {rowOfJava("sw_taken", "0f1ce921aa526698 3"), []string{"sw_taken", "TRIM_HORIZON"}},
+		"start is no instant":      {rowOfJava("Checkpoint", "it-7", "sw_start", "87aa62c14f410c18 noon"), []string{"sw_start", "RFC 3339"}},
+		"pending is no position":   {rowOfJava("Checkpoint", "it-7", "sw_pending", "87aa62c14f410c18 3 "), []string{"sw_pending", "empty"}},
+		"state is a text":          {rowOfJava("Checkpoint", "it-7", "sw_pending", "87aa62c14f410c18 3 it-8", "sw_pendingState", "x"), []string{"sw_pendingState", "BINARY"}},
+		"throughput below 0":       {rowOfJava("sw_throughput", -1.0), []string{"sw_throughput"}},
+		"throughput is none":       {rowOfJava("sw_throughput", math.NaN()), []string{"sw_throughput"}},
+		"range is half":            {rowOfJava("sw_range", strings.Repeat("0", 32)), []string{"sw_range"}},
+		"range upside down":        {rowOfJava("sw_range", strings.Repeat("f", 32)+"-"+strings.Repeat("0", 32)), []string{"sw_range", "not above"}},
+		"child under another name": {rowOfJava("sw_child_0000000000000000", "c1"), []string{"sw_child_0000000000000000"}},
+		"a long text":              {rowOfJava("LeaseCounter", strings.Repeat("x", 1<<20)), []string{"LeaseCounter"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ots.DecodeLease(keyOf("s1"), c.row)
@@ -224,9 +224,9 @@ func TestRowsRoundTrip(t *testing.T) {
 				t.Errorf("column %q can't be a column's name", name)
 			}
 		}
-		for _, name := range slices.Sorted(maps.Keys(javaRow())) {
-			if reflect.TypeOf(row[name]) != reflect.TypeOf(javaRow()[name]) {
-				t.Errorf("%s is %T, and Java reads %T", name, row[name], javaRow()[name])
+		for _, name := range slices.Sorted(maps.Keys(rowOfJava())) {
+			if reflect.TypeOf(row[name]) != reflect.TypeOf(rowOfJava()[name]) {
+				t.Errorf("%s is %T, and Java reads %T", name, row[name], rowOfJava()[name])
 			}
 		}
 		back, err := ots.DecodeLease(l.Key, row)

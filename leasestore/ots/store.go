@@ -22,6 +22,7 @@ var (
 	_ core.LeaseStore  = (*Store)(nil)
 	_ core.ManyUpdater = (*Store)(nil)
 	_ core.StartHolder = (*Store)(nil)
+	_ core.Sharer      = (*Store)(nil)
 )
 
 // New makes the store of a status table. It calls nobody; [Store.Prepare] does, and says what is wrong with the arguments.
@@ -44,6 +45,15 @@ func (s *Store) CloseIdle() { s.client.CloseIdle() }
 
 // HoldsStart implements [core.StartHolder]: a row holds an iterator only, beside the instant it was resolved from.
 func (s *Store) HoldsStart() bool { return false }
+
+// SharedWith implements [core.Sharer]: with the Java Stream Client, where [WithJava] says so. Its workers go on owning finished leases, count them,
+// and create a lease at TRIM_HORIZON for every listed shard without one (docs/reference/tablestore.md 3.7 and 3.9).
+func (s *Store) SharedWith() *core.Foreigners {
+	if s.java == 0 {
+		return nil
+	}
+	return &core.Foreigners{LeaseDuration: s.java, CountFinished: true, LeaseListed: true}
+}
 
 // Get implements [core.LeaseStore].
 func (s *Store) Get(ctx context.Context, key core.LeaseKey) (core.Lease, error) {
