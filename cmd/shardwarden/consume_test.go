@@ -379,7 +379,7 @@ func TestConsumeKill9(t *testing.T) {
 
 func TestConsumeBadInput(t *testing.T) {
 	t.Parallel()
-	keys := []string{"AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY="}
+	none := []string{"AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY="}
 	denyKinesis := func(ops ...string) func(*cloud) {
 		return func(c *cloud) {
 			for _, op := range ops {
@@ -403,7 +403,7 @@ func TestConsumeBadInput(t *testing.T) {
 		{"wrong region", nil, []string{"--stream", "nope", "--region", "eu-west-1"}, nil, []string{"eu-west-1", "not found"}},
 		{"region of the ARN is another", nil, []string{"--stream", "arn:aws:kinesis:eu-west-1:000000000000:stream/orders"}, nil, []string{"eu-west-1", "us-east-1"}},
 		{"no stream name", nil, []string{"--stream", "no such name"}, nil, []string{"no such name", "invalid"}},
-		{"no credentials", nil, nil, keys, []string{"credentials"}},
+		{"no credentials", nil, nil, none, []string{"credentials"}},
 		{"denied to describe", denyKinesis("DescribeStreamSummary", "DescribeStream"), nil, nil, []string{"kinesis:DescribeStream", "access denied"}},
 		{"denied to list", denyKinesis("ListShards", "DescribeStream"), nil, nil, []string{"kinesis:ListShards", "access denied"}},
 		{"denied to create the table", denyDynamo("CreateTable"), nil, nil, []string{"dynamodb:CreateTable", "access denied"}},

@@ -20,7 +20,7 @@ const help = `Shardwarden lets a fleet of workers share the shards of a stream: 
 Usage: shardwarden COMMAND [flags]
 
   demo                           play a whole application in one process, and check it
-  consume kinesis                join an application as one worker; one JSON object per record on stdout
+  consume kinesis|tablestore     join an application as one worker; one JSON object per record on stdout
   emulator kinesis|dynamodb|tablestore|all
                                  serve the emulators to any SDK
   version                        say which version this is

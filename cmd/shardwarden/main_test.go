@@ -67,7 +67,7 @@ type process struct {
 	exited chan struct{} // closed once it has
 }
 
-// start runs the program. env is added to an environment that has nothing of AWS in it but credentials that emulators take.
+// start runs the program. env is added to an environment that has nothing of AWS and Tablestore in it but AWS credentials that emulators take.
 func start(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	return startProgram(t, program, env, args...)
@@ -92,7 +92,7 @@ func startTo(t *testing.T, stdout *os.File, program string, env []string, args .
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	p := &process{t: t, cmd: exec.CommandContext(ctx, program, args...), errors: newFeed(), exited: make(chan struct{})}
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "AWS_") {
+		if !strings.HasPrefix(e, "AWS_") && !strings.HasPrefix(e, "TABLESTORE_") {
 			p.cmd.Env = append(p.cmd.Env, e)
 		}
 	}
@@ -283,12 +283,17 @@ func (c *cloud) fill(stream string, n int) {
 // consume runs a worker. Its events can be read as they happen.
 func (c *cloud) consume(args ...string) (*process, *events) {
 	c.t.Helper()
-	fifo := filepath.Join(c.t.TempDir(), "events")
+	return startConsume(c.t, nil, append([]string{"kinesis", "--region", "us-east-1", "--endpoint-url", c.kurl, "--dynamodb-endpoint-url", c.durl}, args...)...)
+}
+
+func startConsume(t *testing.T, env []string, args ...string) (*process, *events) {
+	t.Helper()
+	fifo := filepath.Join(t.TempDir(), "events")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		c.t.Fatal(err)
+		t.Fatal(err)
 	}
-	p := start(c.t, nil, append([]string{"consume", "kinesis", "--region", "us-east-1", "--endpoint-url", c.kurl, "--dynamodb-endpoint-url", c.durl, "--events", fifo}, args...)...)
-	e := &events{t: c.t, feed: newFeed()}
+	p := start(t, env, append(append([]string{"consume"}, args...), "--events", fifo)...)
+	e := &events{t: t, feed: newFeed()}
 	go func() {
 		defer e.finish()
 		f, err := os.OpenFile(fifo, os.O_RDWR, 0) // both ways, so that opening waits for nobody
@@ -303,7 +308,7 @@ func (c *cloud) consume(args ...string) (*process, *events) {
 		}()
 		b, err := bufio.NewReader(io.TeeReader(f, e.feed)).ReadBytes(0)
 		if err != nil || len(b) == 0 {
-			c.t.Errorf("read events: %v", err)
+			t.Errorf("read events: %v", err)
 		}
 	}()
 	return p, e

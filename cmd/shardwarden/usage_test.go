@@ -8,6 +8,7 @@ import (
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	consume := "consume kinesis --stream s --app a "
+	changes := "consume tablestore --instance i --table t --status-table s --endpoint http://127.0.0.1:1 "
 	tests := []struct {
 		name, args string
 		status     int
@@ -15,7 +16,7 @@ func TestUsage(t *testing.T) {
 		stderr     string
 	}{
 		{"nothing", "", 2, "", "Usage: shardwarden COMMAND"},
-		{"help", "help", 0, "demo|consume kinesis|emulator kinesis|version", ""},
+		{"help", "help", 0, "demo|consume kinesis|tablestore|emulator kinesis|version", ""},
 		{"help of a command", "help demo", 0, "--sabotage|Examples:", ""},
 		{"--help", "--help", 0, "Usage:", ""},
 		{"unknown command", "konsume", 2, "", `no command "konsume"`},
@@ -31,11 +32,11 @@ func TestUsage(t *testing.T) {
 		{"demo, no number", "demo --records many", 2, "", `"many"|--records`},
 		{"demo, argument", "demo kinesis", 2, "", `unexpected argument "kinesis"`},
 
-		{"consume nothing", "consume", 2, "", "Say kinesis"},
-		{"consume something else", "consume kafka --stream s", 2, "", `"kafka" cannot be consumed`},
+		{"consume nothing", "consume", 2, "", "Say one of kinesis, tablestore"},
+		{"consume something else", "consume kafka --stream s", 2, "", `"kafka" cannot be consumed|it is one of kinesis, tablestore`},
 		{"consume --help", "consume kinesis --help", 0,
 			"--stream|--app|--region|--endpoint-url|--dynamodb-endpoint-url|--worker-id|--from|--lease-duration|--checkpoint-interval|--max|--idle-exit|--events|--text|Examples:", ""},
-		{"consume --help without a backend", "consume --help", 0, "--stream", ""},
+		{"consume --help without a backend", "consume --help", 0, "consume kinesis --help|consume tablestore --help", ""},
 		{"consume, all missing", "consume kinesis", 2, "", "--stream is missing|--app is missing"},
 		{"consume, from", consume + "--from yesterday", 2, "", `--from is "yesterday": must be trim-horizon, latest, or a time`},
 		{"consume, durations", consume + "--lease-duration 0s --checkpoint-interval -1s --idle-exit 0s", 2, "",
@@ -47,6 +48,18 @@ func TestUsage(t *testing.T) {
 		{"consume, unknown flag", consume + "--follow", 2, "", "unknown flag: --follow|See: shardwarden consume kinesis --help"},
 		{"consume, no region", consume, 1, "", "no region: say --region, or set AWS_REGION"},
 		{"consume, events", consume + "--region us-east-1 --endpoint-url http://127.0.0.1:1 --events /no/such/folder/file", 1, "", "--events: open /no/such/folder/file"},
+
+		{"consume tablestore --help", "consume tablestore --help", 0,
+			"--instance|--table|--status-table|--endpoint|--with-java|--worker-id|--from|--lease-duration|--checkpoint-interval|--max|--idle-exit|--events|--text|Examples:|TABLESTORE_ACCESS_KEY_ID", ""},
+		{"consume tablestore, all missing", "consume tablestore", 2, "", "--instance is missing|--table is missing|--status-table is missing|--endpoint is missing"},
+		{"consume tablestore, endpoint", "consume tablestore --instance i --table t --status-table s --endpoint shop.cn-hangzhou", 2, "",
+			`--endpoint is "shop.cn-hangzhou": must be a URL|See: shardwarden consume tablestore --help`},
+		{"consume tablestore, tables", changes + "--table t", 2, "", "--table t is given twice"},
+		{"consume tablestore, tables in one", changes + "--table a,b", 2, "", `--table is "a,b": must be the name of one table`},
+		{"consume tablestore, the leases' table", changes + "--table s", 2, "", "--table and --status-table are both s"},
+		{"consume tablestore, Java", changes + "--with-java 0s", 2, "", "--with-java is 0s: must be the lease duration of the Java workers"},
+		{"consume tablestore, shorter leases in Java", changes + "--with-java 5s", 2, "", "LeaseDuration is 10s: must not be above|5s"},
+		{"consume tablestore, a key on the command line", changes + "--access-key x", 2, "", "unknown flag: --access-key"},
 
 		{"emulator --help", "emulator --help", 0, "--addr|--latency|--throttle|--seed|Examples:", ""},
 		{"emulator, which", "emulator", 2, "", "Say one of kinesis, dynamodb, tablestore, all"},

@@ -10,9 +10,18 @@ import (
 	"github.com/shardwarden/shardwarden/core"
 )
 
+// form is how the data of a record is printed.
+type form uint8
+
+const (
+	asBase64 form = iota // a string under the key data
+	asJSON               // as it is under the key data, for data that is JSON
+	asText               // a string under the key text, for data that is UTF-8; other data as asBase64
+)
+
 // appendLine adds a record as one line: a JSON object with the keys stream, shard, sequence, sub, key, arrived and data, in this order.
-// arrived is in milliseconds since 1970. With text, data that is UTF-8 stands as it is under the key text; what is not, stays base64 data.
-func appendLine(b []byte, stream string, shard core.ShardID, r *core.Record, text bool) []byte {
+// arrived is in milliseconds since 1970.
+func appendLine(b []byte, stream string, shard core.ShardID, r *core.Record, f form) []byte {
 	b = append(b, `{"stream":`...)
 	b = appendString(b, stream)
 	b = append(b, `,"shard":`...)
@@ -25,10 +34,14 @@ func appendLine(b []byte, stream string, shard core.ShardID, r *core.Record, tex
 	b = appendString(b, r.Key)
 	b = append(b, `,"arrived":`...)
 	b = strconv.AppendInt(b, r.Arrived, 10)
-	if text && utf8.Valid(r.Data) {
+	switch {
+	case f == asJSON:
+		b = append(b, `,"data":`...)
+		b = append(b, r.Data...)
+	case f == asText && utf8.Valid(r.Data):
 		b = append(b, `,"text":`...)
 		b = appendString(b, string(r.Data))
-	} else {
+	default:
 		b = append(b, `,"data":"`...)
 		b = base64.StdEncoding.AppendEncode(b, r.Data)
 		b = append(b, '"')

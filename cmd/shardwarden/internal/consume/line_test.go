@@ -13,21 +13,25 @@ func TestAppendLine(t *testing.T) {
 	tests := []struct {
 		name   string
 		record core.Record
-		text   bool
+		form   form
 		want   string
 	}{
-		{"data", plain, false, `{"stream":"s","shard":"shardId-0","sequence":"495","sub":0,"key":"k","arrived":1700000000123,"data":"aGVsbG8="}`},
-		{"text", plain, true, `{"stream":"s","shard":"shardId-0","sequence":"495","sub":0,"key":"k","arrived":1700000000123,"text":"hello"}`},
-		{"text that is none", core.Record{Data: []byte{0xff, 0}, Key: "k", Sequence: "1", Sub: 7}, true,
+		{"data", plain, asBase64, `{"stream":"s","shard":"shardId-0","sequence":"495","sub":0,"key":"k","arrived":1700000000123,"data":"aGVsbG8="}`},
+		{"text", plain, asText, `{"stream":"s","shard":"shardId-0","sequence":"495","sub":0,"key":"k","arrived":1700000000123,"text":"hello"}`},
+		{"text that is none", core.Record{Data: []byte{0xff, 0}, Key: "k", Sequence: "1", Sub: 7}, asText,
 			`{"stream":"s","shard":"shardId-0","sequence":"1","sub":7,"key":"k","arrived":0,"data":"/wA="}`},
-		{"empty", core.Record{Key: "k", Sequence: "1"}, false, `{"stream":"s","shard":"shardId-0","sequence":"1","sub":0,"key":"k","arrived":0,"data":""}`},
-		{"quotes, lines, umlauts", core.Record{Data: []byte("a\"b\\c\n\x01ü"), Key: "k\"ü", Sequence: "1"}, true,
+		{"empty", core.Record{Key: "k", Sequence: "1"}, asBase64, `{"stream":"s","shard":"shardId-0","sequence":"1","sub":0,"key":"k","arrived":0,"data":""}`},
+		{"JSON", core.Record{Data: []byte(`{"type":"put"}`), Key: `"a",1`, Sequence: "1"}, asJSON,
+			`{"stream":"s","shard":"shardId-0","sequence":"1","sub":0,"key":"\"a\",1","arrived":0,"data":{"type":"put"}}`},
+		{"JSON as text", core.Record{Data: []byte(`{"type":"put"}`), Key: "k", Sequence: "1"}, asText,
+			`{"stream":"s","shard":"shardId-0","sequence":"1","sub":0,"key":"k","arrived":0,"text":"{\"type\":\"put\"}"}`},
+		{"quotes, lines, umlauts", core.Record{Data: []byte("a\"b\\c\n\x01ü"), Key: "k\"ü", Sequence: "1"}, asText,
 			`{"stream":"s","shard":"shardId-0","sequence":"1","sub":0,"key":"k\"ü","arrived":0,"text":"a\"b\\c\n\u0001ü"}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := string(appendLine(nil, "s", "shardId-0", &tt.record, tt.text))
+			got := string(appendLine(nil, "s", "shardId-0", &tt.record, tt.form))
 			if got != tt.want+"\n" {
 				t.Errorf("\n got %s\nwant %s", got, tt.want)
 			}
@@ -44,6 +48,6 @@ func BenchmarkAppendLine(b *testing.B) {
 	var buf []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = appendLine(buf[:0], "orders", "shardId-000000000000", &r, false)
+		buf = appendLine(buf[:0], "orders", "shardId-000000000000", &r, asBase64)
 	}
 }

@@ -23,11 +23,11 @@ var (
 // printer writes records to out. A batch is acknowledged only once all of it was written, so what was acknowledged outlives a kill -9.
 // Batches of different shards come at the same time; a batch is written in one piece.
 type printer struct {
-	out    io.Writer
-	stream string // as the user knows it
-	text   bool
-	max    int64 // 0: no limit
-	end    func(error)
+	out     io.Writer
+	streams *named
+	form    form
+	max     int64 // 0: no limit
+	end     func(error)
 
 	mu      sync.Mutex // held while writing, on purpose: a slow reader slows all shards, and the leases are renewed meanwhile
 	printed int64
@@ -76,8 +76,9 @@ func (p *printer) print(b *core.Batch) (n int, enough bool, err error) {
 		n = int(min(int64(n), p.max-p.printed))
 	}
 	p.buf = p.buf[:0]
+	stream := p.streams.name(b.Stream)
 	for i := range n {
-		p.buf = appendLine(p.buf, p.stream, b.Shard, &b.Records[i], p.text)
+		p.buf = appendLine(p.buf, stream, b.Shard, &b.Records[i], p.form)
 	}
 	_, err = p.out.Write(p.buf)
 	p.last = time.Now()

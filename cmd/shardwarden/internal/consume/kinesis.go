@@ -1,0 +1,79 @@
+package consume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+
+	"github.com/shardwarden/shardwarden/backends/kinesis"
+	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/command"
+	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/worker"
+	"github.com/shardwarden/shardwarden/leasestore/dynamo"
+)
+
+// kinesisFlags are those of a Kinesis stream with leases in DynamoDB.
+type kinesisFlags struct {
+	stream, app, region, endpoint, dynamoEndpoint string
+}
+
+func (*kinesisFlags) name() string { return "kinesis" }
+
+func (*kinesisFlags) data() form { return asBase64 }
+
+func (*kinesisFlags) about() string {
+	return `shardwarden consume kinesis: join an application as one worker and print the records of its share of the stream.
+
+Start it as often as wanted, on as many machines as wanted: all that name the same --app share the shards, whose leases are in the DynamoDB
+table of that name (made if it is missing). data is in base64.`
+}
+
+func (*kinesisFlags) examples() string {
+	return `  shardwarden consume kinesis --stream orders --app billing
+  shardwarden consume kinesis --stream orders --app peek --from latest --text | jq .text
+  shardwarden consume kinesis --stream orders --app batch --max 1000     # the next run goes on with record 1001
+  shardwarden consume kinesis --stream orders --app nightly --idle-exit 30s --events events.jsonl
+  shardwarden consume kinesis --stream orders --app try --endpoint-url http://127.0.0.1:4567   # with: shardwarden emulator all`
+}
+
+func (k *kinesisFlags) flags(f *command.Flags) {
+	f.StringVar(&k.stream, "stream", "", "name or ARN of the stream (required)")
+	f.StringVar(&k.app, "app", "", "application: workers of one application share the shards; its lease table has this name (required)")
+	f.StringVar(&k.region, "region", "", "region (default: that of the SDK, as AWS_REGION or the profile say)")
+	f.StringVar(&k.endpoint, "endpoint-url", "", "send calls here instead of to the service: an emulator, a private endpoint (as AWS_ENDPOINT_URL)")
+	f.StringVar(&k.dynamoEndpoint, "dynamodb-endpoint-url", "", "the same for the lease table alone (as AWS_ENDPOINT_URL_DYNAMODB)")
+	f.Require("stream", "app")
+	f.Check(func() error { return checkURL("endpoint-url", k.endpoint) })
+	f.Check(func() error { return checkURL("dynamodb-endpoint-url", k.dynamoEndpoint) })
+}
+
+// connect calls no service but, where the SDK is set up so, the one that gives credentials.
+func (k *kinesisFlags) connect(ctx context.Context, start core.Position, log *slog.Logger) (core.Catalog, core.LeaseStore, error) {
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(k.region))
+	if err != nil {
+		return nil, nil, fmt.Errorf("settings of the AWS SDK (environment, profile): %w", err)
+	}
+	if cfg.Region == "" {
+		if k.endpoint == "" {
+			return nil, nil, errors.New("no region: say --region, or set AWS_REGION or a region in the AWS profile")
+		}
+		cfg.Region = "us-east-1" // what stands at an address of its own rarely asks
+	}
+	source := []kinesis.Option{kinesis.Logger(log)}
+	store := []dynamo.Option{dynamo.Logger(log)}
+	if k.endpoint != "" {
+		source = append(source, kinesis.Endpoint(k.endpoint))
+	}
+	// The flag for both services gives way to what is said of DynamoDB alone, be it in the environment.
+	switch {
+	case k.dynamoEndpoint != "":
+		store = append(store, dynamo.Endpoint(k.dynamoEndpoint))
+	case k.endpoint != "" && os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") == "":
+		store = append(store, dynamo.Endpoint(k.endpoint))
+	}
+	return worker.One(kinesis.New(cfg, k.stream, source...), start), dynamo.New(cfg, k.app, store...), nil
+}
