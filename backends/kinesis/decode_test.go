@@ -205,6 +205,7 @@ var badPages = map[string]string{
 }
 
 func TestBadPages(t *testing.T) {
+	limitPages(t, 1<<30)
 	for name, body := range badPages {
 		p, err := decoded(t, []byte(body))
 		if _, ok := errors.AsType[*pageError](err); !ok || p != nil {

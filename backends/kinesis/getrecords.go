@@ -123,34 +123,44 @@ func appendJSONText(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// getRecords makes one call, bounded in time, and gives what goes wrong a kind. It goes the shortest way that the source's client allows:
-// directly, through the SDK with our decoder, or all through the SDK.
+// getRecords makes one call, bounded in time, and gives what goes wrong a kind.
 func (s *Source) getRecords(ctx context.Context, q request) (*page, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	w := wire(s.pages.wire.Load())
-	var p *page
-	var err error
-	if w == wireStock {
-		var out *sdk.GetRecordsOutput
-		if out, err = s.client.GetRecords(bounded, q.sdk()); err == nil {
-			p, err = stockPage(out)
-		}
-	} else {
-		e := exchange{request: q, wire: w}
-		if again, ok := s.sender.Ready(); ok {
-			err = s.directly(bounded, again, &e)
-		} else {
-			err = s.viaSDK(bounded, &e)
-		}
-		p = e.page
-		w = s.learn(ctx, &e, err)
+	p, err := s.fetch(bounded, q, w)
+	if w == wireCBOR && refusesCBOR(err) { // nothing is known yet of the request itself
+		p, err = s.fetch(bounded, q, wireJSON)
 	}
 	if err != nil {
 		return nil, s.failed(ctx, "GetRecords", err)
 	}
-	s.pages.decoded[w].Add(1)
 	return p, nil
+}
+
+// fetch goes the shortest way that the source's client allows: without the SDK's stack, through it with our decoder, or all through the SDK.
+func (s *Source) fetch(ctx context.Context, q request, w wire) (*page, error) {
+	if w == wireStock {
+		out, err := s.client.GetRecords(ctx, q.sdk())
+		if err != nil {
+			return nil, err
+		}
+		s.pages.decoded[w].Add(1)
+		return stockPage(out)
+	}
+	e := exchange{request: q, wire: w}
+	var err error
+	if again, ok := s.sender.Ready(); ok {
+		err = s.directly(ctx, again, &e)
+	} else {
+		err = s.viaSDK(ctx, &e)
+	}
+	s.learn(ctx, &e, err)
+	if err != nil {
+		return nil, err
+	}
+	s.pages.decoded[e.got].Add(1)
+	return e.page, nil
 }
 
 // exchange is one GetRecords in our own encoding: what is sent, and what comes of it.
@@ -184,8 +194,8 @@ func (e *exchange) decode(ctx context.Context, resp *http.Response) error {
 	return nil
 }
 
-// learn looks at what an exchange says about how the service wants to be spoken to, and returns what the answer was written in.
-func (s *Source) learn(ctx context.Context, e *exchange, err error) wire {
+// learn looks at what an exchange says about how the service wants to be spoken to.
+func (s *Source) learn(ctx context.Context, e *exchange, err error) {
 	_, isPage := errors.AsType[*pageError](err)
 	switch {
 	case isPage:
@@ -201,7 +211,6 @@ func (s *Source) learn(ctx context.Context, e *exchange, err error) wire {
 	case e.status >= 500 && s.pages.decoded[wireCBOR].Load() == 0 && s.pages.silent.Add(1) >= mutes:
 		s.fallBack(ctx, wireCBOR, fmt.Errorf("no good answer in %d attempts: %w", mutes, err))
 	}
-	return e.got
 }
 
 // refusesCBOR reports whether an error says that the service did not understand the request.
