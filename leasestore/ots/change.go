@@ -84,7 +84,7 @@ func (c *change) owners(seen *core.Lease, same core.Same, set *core.Set) {
 	}
 	accepts := core.RunWorker(set.Run) == owner && set.Run != ""
 	switch {
-	case set.Owner != nil && owner != core.Nobody && next == core.Nobody && !accepts:
+	case set.Owner != nil && set.Next != nil && owner != seen.Owner && owner != core.Nobody && next == core.Nobody && !accepts:
 		// Given to somebody: the state in which a Java worker takes what it was handed.
 		c.text(colStealer, string(owner))
 	case set.Owner != nil || set.Next != nil:
