@@ -19,12 +19,12 @@ func (s *Source) Describe(ctx context.Context) (core.StreamInfo, error) {
 	if s.err != nil {
 		return core.StreamInfo{}, s.err
 	}
-	info, err := s.describe(ctx)
+	info, err := s.describe(ctx, s.tries())
 	return info, s.wrap("describe", "", err)
 }
 
-func (s *Source) describe(ctx context.Context) (core.StreamInfo, error) {
-	info, err := s.current(ctx)
+func (s *Source) describe(ctx context.Context, t *tries) (core.StreamInfo, error) {
+	info, err := s.current(ctx, t)
 	if err != nil {
 		return info, err
 	}
@@ -35,7 +35,7 @@ func (s *Source) describe(ctx context.Context) (core.StreamInfo, error) {
 	}
 	for {
 		one := int32(1)
-		out, err := patiently(ctx, s.tries(), "DescribeStream", func(c *sdk.TableStoreClient) (*sdk.DescribeStreamResponse, error) {
+		out, err := patiently(ctx, t, "DescribeStream", func(c *sdk.TableStoreClient) (*sdk.DescribeStreamResponse, error) {
 			return c.DescribeStream(&sdk.DescribeStreamRequest{StreamId: streamID(info.ID), ShardLimit: &one})
 		})
 		if err != nil {
@@ -52,8 +52,8 @@ func (s *Source) describe(ctx context.Context) (core.StreamInfo, error) {
 }
 
 // current asks which stream the table has.
-func (s *Source) current(ctx context.Context) (core.StreamInfo, error) {
-	out, err := patiently(ctx, s.tries(), "DescribeTable", func(c *sdk.TableStoreClient) (*sdk.DescribeTableResponse, error) {
+func (s *Source) current(ctx context.Context, t *tries) (core.StreamInfo, error) {
+	out, err := patiently(ctx, t, "DescribeTable", func(c *sdk.TableStoreClient) (*sdk.DescribeTableResponse, error) {
 		return c.DescribeTable(&sdk.DescribeTableRequest{TableName: s.table})
 	})
 	if err != nil {
@@ -77,14 +77,14 @@ func (s *Source) retire(ctx context.Context, now core.StreamID) {
 }
 
 // id is the stream that calls are about.
-func (s *Source) id(ctx context.Context) (core.StreamID, error) {
+func (s *Source) id(ctx context.Context, t *tries) (core.StreamID, error) {
 	if s.bound != "" {
 		return s.bound, nil
 	}
 	if i := s.known.Load(); i != nil {
 		return i.ID, nil
 	}
-	info, err := s.describe(ctx)
+	info, err := s.describe(ctx, t)
 	return info.ID, err
 }
 
@@ -101,7 +101,7 @@ func (s *Source) Now(ctx context.Context) (time.Time, error) {
 	if s.err != nil {
 		return time.Time{}, s.err
 	}
-	if _, err := s.current(ctx); err != nil {
+	if _, err := s.current(ctx, s.tries()); err != nil {
 		return time.Time{}, s.wrap("ask the time of", "", err)
 	}
 	return s.clock.now(), nil

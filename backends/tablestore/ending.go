@@ -44,7 +44,7 @@ func (r *reader) end(ctx context.Context, p *core.Page, iterator string, n, skip
 		r.pace.next = start.Add(r.s.pollEvery)
 		return p, nil
 	}
-	id, err := r.s.id(ctx)
+	id, err := r.s.id(ctx, r.s.tries())
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ func (r *reader) failed(ctx context.Context, err error) error {
 	if !refused(err) {
 		return err
 	}
-	id, e := r.s.id(ctx)
+	id, e := r.s.id(ctx, r.s.tries())
 	if e != nil {
 		return e
 	}

@@ -57,7 +57,7 @@ func (r *reader) refresh(ctx context.Context) *core.Page {
 		return nil
 	}
 	i.since = i.empty // not again too soon, whatever comes of it
-	id, err := r.s.id(ctx)
+	id, err := r.s.id(ctx, r.s.tries())
 	var it string
 	if err == nil {
 		it, err = r.s.iterator(ctx, r.s.tries(), id, r.shard, new(i.empty.Add(-unseen)))

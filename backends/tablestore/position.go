@@ -38,7 +38,7 @@ func (s *Source) resolve(ctx context.Context, shard core.ShardID, start core.Pos
 	if err := checkPosition(start); err != nil || start.Anchor == core.AfterToken {
 		return start, err
 	}
-	id, err := s.id(ctx)
+	id, err := s.id(ctx, s.tries())
 	if err != nil {
 		return core.Position{}, err
 	}

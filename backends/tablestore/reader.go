@@ -184,7 +184,7 @@ func (s Sequence) before(t Sequence) bool {
 
 // newIterator asks for an iterator at the start.
 func (r *reader) newIterator(ctx context.Context, t *tries) error {
-	id, err := r.s.id(ctx)
+	id, err := r.s.id(ctx, t)
 	if err != nil {
 		return err
 	}

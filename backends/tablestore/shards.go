@@ -32,7 +32,7 @@ func (s *Source) shards(ctx context.Context, open core.Position) ([]core.Shard, 
 			return nil, err
 		}
 	}
-	id, err := s.id(ctx)
+	id, err := s.id(ctx, s.tries())
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func refused(err error) bool {
 
 // gone says why a stream that calls were refused for is not there any more; nil where it is, as far as one can see.
 func (s *Source) gone(ctx context.Context, id core.StreamID) error {
-	info, err := s.current(ctx)
+	info, err := s.current(ctx, s.tries())
 	switch {
 	case errors.Is(err, core.ErrNotFound):
 		return err
