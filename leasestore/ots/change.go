@@ -55,10 +55,10 @@ func newChange(seen *core.Lease, same core.Same, set *core.Set) (*change, error)
 	return c, nil
 }
 
-// pinned is the mask of an update. What it writes beside a value that it does not name must be sure of that value: a new owner beside who
-// is next, a start or a prepared checkpoint beside the checkpoint they belong to.
+// pinned is the mask of an update. What it writes beside a value that it does not name must be sure of that value: a new owner or run beside
+// who is next, a start or a prepared checkpoint beside the checkpoint they belong to.
 func pinned(m core.Same, set *core.Set) core.Same {
-	if set.Owner != nil && set.Next == nil {
+	if set.Next == nil && (set.Owner != nil || set.Run != "") {
 		m |= core.SameNext
 	}
 	if set.Checkpoint == nil && (set.StartAt != nil && !set.StartAt.IsZero() || set.Pending != nil && *set.Pending != nil) {
@@ -89,7 +89,7 @@ func (c *change) owners(seen *core.Lease, same core.Same, set *core.Set) {
 		c.text(colStealer, string(owner))
 	case set.Owner != nil || set.Next != nil:
 		c.text(colStealer, string(next))
-	case accepts && same&core.SameNext != 0 && seen.Next == core.Nobody:
+	case accepts && seen.Next == core.Nobody:
 		c.text(colStealer, "") // the new owner's first write; it may still stand there from the hand-over
 	}
 	switch {

@@ -215,14 +215,14 @@ func TestUpdateMeansWhatTheContractSays(t *testing.T) {
 	})
 }
 
-// excused are writes that the store refuses though their condition holds. A new owner is never written beside a next one that is not as seen, a
-// start or prepared checkpoint never beside another checkpoint. And nobody asks for what was given to its owner and not accepted yet.
+// excused are writes that the store refuses though their condition holds. A new owner or run is never written beside a next owner that is not as
+// seen, a start or prepared checkpoint never beside another checkpoint. And nobody asks for what was given to its owner and not accepted yet.
 func excused(seen, row *core.Lease, set *core.Set, same core.Same, given bool) bool {
 	if given && same&core.SameNext != 0 && set.Owner == nil && set.Next != nil && *set.Next != core.Nobody {
 		return true
 	}
 	var more core.Same
-	if set.Owner != nil && set.Next == nil {
+	if set.Next == nil && (set.Owner != nil || set.Run != "") {
 		more |= core.SameNext
 	}
 	if set.Checkpoint == nil && (set.StartAt != nil || set.Pending != nil && *set.Pending != nil) {
