@@ -24,12 +24,12 @@ func (r *reader) failed(ctx context.Context, err error) error {
 		return e
 	}
 	if gone := r.s.gone(ctx, id); gone != nil && !r.s.retired.Load() {
-		return fmt.Errorf("%w: %w", gone, err)
+		return fmt.Errorf("%w: %s", gone, err.Error()) // and no longer "trimmed", behind which the engine goes on
 	}
 	listed, e := r.s.list(ctx, id)
 	switch {
 	case e != nil:
-		return fmt.Errorf("find out why reading was refused (%w): %w", core.ErrUnavailable, e)
+		return fmt.Errorf("find out why reading was refused: %w", e)
 	case !slices.ContainsFunc(listed, func(s core.Shard) bool { return s.ID == r.shard }):
 		return fmt.Errorf("%w: stream %s does not list the shard (any more): %s", core.ErrNotFound, id, err.Error())
 	case errors.Is(err, core.ErrTrimmed):
