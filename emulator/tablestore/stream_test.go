@@ -126,6 +126,7 @@ func TestPagesOfRecords(t *testing.T) {
 		if one.CapacityUnit == nil || one.CapacityUnit.Read != 1 || two.MayMoreRecord != nil {
 			t.Errorf("cost %+v, more %v", one.CapacityUnit, two.MayMoreRecord)
 		}
+		time.Sleep(time.Hour)
 		idle := c.mustRead(two.NextShardIterator, 0)
 		if len(idle.Records) != 0 || *idle.NextShardIterator != *two.NextShardIterator {
 			t.Errorf("an idle shard gives another iterator: %v", idle)
@@ -343,6 +344,17 @@ func TestEndOfShard(t *testing.T) {
 			if (out.NextShardIterator != nil) != late {
 				t.Errorf("with the last record there is a next iterator: %t", out.NextShardIterator != nil)
 			}
+			child := c.iterator(tab, *c.shards(tab)[1].SelfShard, nil)
+			if _, _, err := s.Split(inst, tab, "g"); err != nil {
+				t.Fatal(err)
+			}
+			if c.mustRead(child, 0).NextShardIterator == nil {
+				t.Error("the end of a shard without records shows before its time")
+			}
+			time.Sleep(time.Second)
+			if c.mustRead(child, 0).NextShardIterator != nil {
+				t.Error("a shard without records does not end")
+			}
 			if late {
 				if out = c.mustRead(out.NextShardIterator, 0); out.NextShardIterator != nil || len(out.Records) != 0 {
 					t.Errorf("the end: %+v", out)
@@ -436,5 +448,13 @@ func TestFormerColumns(t *testing.T) {
 		}
 		records, _ := c.drain(tab, *c.shards(tab)[0].SelfShard)
 		wantTexts(t, "records", records, `"PutRow" k a=1`, `"UpdateRow" k b=2 c=3 was a=1`, `"UpdateRow" k -a was a=1 was b=2`, `"DeleteRow" k was b=2`, `"DeleteRow" k`)
+		c.mustPut(tab, pk("l"), cols{"c": int64(1)})
+		c.mustPut(tab, pk("l"), cols{"c": int64(2)})
+		records, _ = c.drain(tab, *c.shards(tab)[0].SelfShard)
+		for _, i := range []int{0, 4, 5, 6} {
+			if records[i].OriginColumns != nil {
+				t.Errorf("record %d, %s, has former columns", i, show(records[i]))
+			}
+		}
 	})
 }
