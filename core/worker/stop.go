@@ -27,17 +27,22 @@ func (e *AbandonedError) Error() string {
 // Shutdown stops the worker gracefully: no more leases are taken; handlers may finish the batch at hand; what they acknowledged is stored;
 // leases are handed on to workers that are present, or released. It returns when Run has returned, with Run's error. If ctx ends
 // first, handlers still running are told so (their context ends) and their shards are abandoned: [*AbandonedError]. Before Run it only
-// keeps Run from starting.
+// keeps Run from starting. It may be called any number of times, and whoever has the least patience is heard. A handler that calls it
+// waits for itself: it passes its own context on, which ends in time, or calls it in the background.
 func (w *Worker) Shutdown(ctx context.Context) error {
-	select {
-	case w.stop <- stopRequest{ctx}:
-	default: // somebody asked already
-	}
 	w.mu.Lock()
 	fresh := w.state == stateNew
 	w.mu.Unlock()
 	if fresh {
+		select {
+		case w.stop <- stopRequest{ctx}:
+		default: // somebody asked already
+		}
 		return nil
+	}
+	select {
+	case w.stop <- stopRequest{ctx}:
+	case <-w.stopped:
 	}
 	<-w.stopped
 	w.mu.Lock()

@@ -261,6 +261,7 @@ func (w *Worker) run(ctx context.Context) error {
 	case fault = <-w.failed:
 		defer time.AfterFunc(w.cfg.ShutdownTimeout, impatient).Stop()
 	}
+	w.wg.Go(func() { w.hearMore(patience, impatient) })
 	w.mu.Lock()
 	w.state, w.taking = stateStopping, false
 	w.mu.Unlock()
@@ -273,6 +274,24 @@ func (w *Worker) run(ctx context.Context) error {
 		return errors.Join(fault, left)
 	}
 	return fault
+}
+
+// hearMore hears who else wants the worker to stop, perhaps with less patience than who asked first.
+func (w *Worker) hearMore(patience context.Context, impatient func()) {
+	var forget []func() bool
+	defer func() {
+		for _, f := range forget {
+			f()
+		}
+	}()
+	for {
+		select {
+		case q := <-w.stop:
+			forget = append(forget, context.AfterFunc(q.ctx, impatient))
+		case <-patience.Done():
+			return
+		}
+	}
 }
 
 // startPatience is how long a worker tries to reach its services before it gives up.
