@@ -29,14 +29,15 @@ type bench struct {
 	tr      *http.Transport
 	client  *http.Client
 	admin   *sdk.Client
+	opts    []Option // of its sources
 
 	mu    sync.Mutex
 	start map[core.ShardID]string // the first key of its range
 	shut  chan struct{}
 }
 
-func newBench(ctx context.Context) (*bench, error) {
-	b := &bench{server: emulator.New(emulator.Config{NoLimits: true}), start: map[core.ShardID]string{}}
+func newBench(ctx context.Context, opts ...Option) (*bench, error) {
+	b := &bench{opts: opts, server: emulator.New(emulator.Config{NoLimits: true}), start: map[core.ShardID]string{}}
 	l := &memory{conns: make(chan net.Conn), done: make(chan struct{})}
 	b.http = &http.Server{Handler: b.server}
 	b.serving.Go(func() { _ = b.http.Serve(l) })
@@ -72,7 +73,7 @@ func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (b *bench) Source() core.StreamSource {
-	return New(testConfig(), streamUnderTest, Endpoint("http://kinesis.test"), HTTPClient(b.client))
+	return New(testConfig(), streamUnderTest, append(b.opts, Endpoint("http://kinesis.test"), HTTPClient(b.client))...)
 }
 
 func (b *bench) Close() error {
@@ -164,6 +165,14 @@ func (b *bench) Break(_ context.Context, f conformance.Fault) (func(), error) {
 	}, nil
 }
 
+// Pages are poisoned when they are released, so that the suite also finds out whether anything of them is used afterwards.
 func TestConformance(t *testing.T) {
-	conformance.TestSource(t, func(ctx context.Context) (conformance.SourceHarness, error) { return newBench(ctx) }, conformance.FakeTime())
+	former := poisoned
+	poisoned = true
+	t.Cleanup(func() { poisoned = former })
+	for name, opts := range map[string][]Option{"JSON": nil, "CBOR": {CBOR()}, "the SDK's decoder": {StockPages()}} {
+		t.Run(name, func(t *testing.T) {
+			conformance.TestSource(t, func(ctx context.Context) (conformance.SourceHarness, error) { return newBench(ctx, opts...) }, conformance.FakeTime())
+		})
+	}
 }

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"log"
 	"time"
 
@@ -17,11 +18,17 @@ import (
 )
 
 func main() {
+	cbor := flag.Bool("cbor", false, "ask for pages in CBOR")
 	peer.Init()
+	var opts []kinesis.Option
+	if *cbor {
+		opts = append(opts, kinesis.CBOR())
+	}
 	cfg := aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("bench", "bench", "")}
+	source := kinesis.New(cfg, *peer.Stream, append(opts, kinesis.Endpoint(*peer.Kinesis))...)
 	w, err := worker.New(worker.Config{
 		ID:              core.WorkerID(*peer.Worker),
-		Streams:         worker.One(kinesis.New(cfg, *peer.Stream, kinesis.Endpoint(*peer.Kinesis)), core.FromHorizon),
+		Streams:         worker.One(source, core.FromHorizon),
 		Store:           dynamo.New(cfg, *peer.App, dynamo.Endpoint(*peer.Dynamo)),
 		CheckpointEvery: time.Duration(*peer.CpMs) * time.Millisecond,
 		Process: func(_ context.Context, b *core.Batch) error {
@@ -42,5 +49,7 @@ func main() {
 	if err := <-ended; err != nil {
 		log.Fatal(err)
 	}
+	n := source.Pages()
+	peer.Say("pages", "cbor", n.CBOR, "json", n.JSON, "stock", n.Stock, "fallbacks", n.Fallbacks)
 	peer.Summary()
 }
