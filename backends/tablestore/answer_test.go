@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/aliyun/aliyun-tablestore-go-sdk/tablestore/otsprotocol"
-	"github.com/golang/protobuf/proto"
 
 	"github.com/shardwarden/shardwarden/internal/plainbuffer"
 )
@@ -73,11 +72,7 @@ func wireAnswer(t testing.TB, next string, changes ...*Change) []byte {
 	if next != "" {
 		out.NextShardIterator = &next
 	}
-	b, err := proto.Marshal(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return marshal(out)
 }
 
 // everyKind is a change of each sort, with a value of each type.
@@ -150,10 +145,7 @@ func TestCellKinds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.cell.Name = []byte("c")
 			row := plainbuffer.Row{PrimaryKey: []cell{plainbuffer.Key("k", plainbuffer.IntegerValue(1))}, Cells: []cell{c.cell}, HasSequence: true}
-			body, err := proto.Marshal(&otsprotocol.GetStreamRecordResponse{StreamRecords: []*otsprotocol.GetStreamRecordResponse_StreamRecord{{ActionType: otsprotocol.ActionType_UPDATE_ROW.Enum(), Record: plainbuffer.Encode(row)}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := marshal(&otsprotocol.GetStreamRecordResponse{StreamRecords: []*otsprotocol.GetStreamRecordResponse_StreamRecord{{ActionType: otsprotocol.ActionType_UPDATE_ROW.Enum(), Record: plainbuffer.Encode(row)}}})
 			a, err := parseAnswer(body)
 			if op, ok := c.want.(ColumnOp); ok {
 				if err != nil || a.changes[0].Columns[0].Op != op {

@@ -15,7 +15,6 @@ import (
 
 	sdk "github.com/aliyun/aliyun-tablestore-go-sdk/tablestore"
 	"github.com/aliyun/aliyun-tablestore-go-sdk/tablestore/otsprotocol"
-	"github.com/golang/protobuf/proto"
 
 	"github.com/shardwarden/shardwarden/core"
 	"github.com/shardwarden/shardwarden/core/worker"
@@ -82,14 +81,6 @@ func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
 		body = marshal(out)
 	}
 	return &http.Response{StatusCode: 200, Request: r, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body))}, nil
-}
-
-func marshal(m proto.Message) []byte {
-	b, err := proto.Marshal(m)
-	if err != nil {
-		panic(err)
-	}
-	return b
 }
 
 // cpu is the processor time of this process, garbage collection included.

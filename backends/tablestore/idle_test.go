@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/aliyun/aliyun-tablestore-go-sdk/tablestore/otsprotocol"
-	"github.com/golang/protobuf/proto"
 
 	"github.com/shardwarden/shardwarden/core"
 	emulator "github.com/shardwarden/shardwarden/emulator/tablestore"
@@ -230,7 +229,7 @@ func TestRefreshDoesNotRepeat(t *testing.T) {
 		r.answer = func(op string, status int, body []byte) (int, []byte) {
 			if op == "GetShardIterator" {
 				a := new(otsprotocol.GetShardIteratorResponse)
-				if err := proto.Unmarshal(body, a); err != nil {
+				if err := unmarshal(body, a); err != nil {
 					t.Error(err)
 				}
 				if oldest == "" {

@@ -12,7 +12,6 @@ import (
 
 	sdk "github.com/aliyun/aliyun-tablestore-go-sdk/tablestore"
 	"github.com/aliyun/aliyun-tablestore-go-sdk/tablestore/otsprotocol"
-	"github.com/golang/protobuf/proto"
 
 	"github.com/shardwarden/shardwarden/core"
 	emulator "github.com/shardwarden/shardwarden/emulator/tablestore"
@@ -266,7 +265,7 @@ func (r *rig) script(answers ...*otsprotocol.GetStreamRecordResponse) {
 		answers = answers[1:]
 		if a.NextShardIterator != nil && *a.NextShardIterator == "real" {
 			real := new(otsprotocol.GetStreamRecordResponse)
-			if err := proto.Unmarshal(body, real); err != nil {
+			if err := unmarshal(body, real); err != nil {
 				r.t.Error(err)
 			}
 			a.NextShardIterator = real.NextShardIterator
@@ -398,7 +397,7 @@ func TestDamagedAnswersAreReadAgain(t *testing.T) {
 					return status, body
 				}
 				a := new(otsprotocol.GetStreamRecordResponse)
-				if err := proto.Unmarshal(body, a); err != nil {
+				if err := unmarshal(body, a); err != nil {
 					t.Error(err)
 				}
 				a.StreamRecords, a.NextShardIterator = a.StreamRecords[:2], nil

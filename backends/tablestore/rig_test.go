@@ -17,8 +17,9 @@ import (
 	"github.com/aliyun/aliyun-tablestore-go-sdk/common"
 	sdk "github.com/aliyun/aliyun-tablestore-go-sdk/tablestore"
 	"github.com/aliyun/aliyun-tablestore-go-sdk/tablestore/otsprotocol"
-	"github.com/golang/protobuf/proto"
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/shardwarden/shardwarden/core"
 	emulator "github.com/shardwarden/shardwarden/emulator/tablestore"
@@ -185,7 +186,7 @@ func (r *rig) reads() (out []*otsprotocol.GetStreamRecordRequest) {
 	for _, c := range r.calls {
 		if c.op == "GetStreamRecord" {
 			in := new(otsprotocol.GetStreamRecordRequest)
-			r.ok(proto.Unmarshal(c.body, in))
+			r.ok(unmarshal(c.body, in))
 			out = append(out, in)
 		}
 	}
@@ -338,4 +339,16 @@ type logged struct{ text strings.Builder }
 
 func (l *logged) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(&l.text, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func marshal(m protoadapt.MessageV1) []byte {
+	b, err := proto.Marshal(protoadapt.MessageV2Of(m))
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func unmarshal(b []byte, into protoadapt.MessageV1) error {
+	return proto.Unmarshal(b, protoadapt.MessageV2Of(into))
 }

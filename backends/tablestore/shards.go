@@ -77,7 +77,9 @@ func (s *Source) gone(ctx context.Context, id core.StreamID) error {
 	switch {
 	case errors.Is(err, core.ErrNotFound):
 		return err
-	case err != nil || info.ID == id:
+	case err != nil: // it may be there
+		return nil //nolint:nilerr // as the name says: only what is gone is told
+	case info.ID == id:
 		return nil
 	}
 	if id == s.bound {

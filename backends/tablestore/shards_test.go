@@ -11,7 +11,6 @@ import (
 
 	sdk "github.com/aliyun/aliyun-tablestore-go-sdk/tablestore"
 	"github.com/aliyun/aliyun-tablestore-go-sdk/tablestore/otsprotocol"
-	"github.com/golang/protobuf/proto"
 
 	"github.com/shardwarden/shardwarden/core"
 	emulator "github.com/shardwarden/shardwarden/emulator/tablestore"
@@ -57,7 +56,7 @@ func TestListingsThatAreNone(t *testing.T) {
 				return status, body
 			}
 			a := new(otsprotocol.DescribeStreamResponse)
-			if err := proto.Unmarshal(body, a); err != nil {
+			if err := unmarshal(body, a); err != nil {
 				return status, body
 			}
 			f(a)
@@ -286,7 +285,7 @@ func (r *rig) hideTimes() {
 		switch op {
 		case "DescribeStream":
 			a := new(otsprotocol.DescribeStreamResponse)
-			if err := proto.Unmarshal(body, a); err != nil {
+			if err := unmarshal(body, a); err != nil {
 				r.t.Error(err)
 			}
 			for _, sh := range a.Shards {
@@ -297,7 +296,7 @@ func (r *rig) hideTimes() {
 			return status, marshal(a)
 		case "GetShardIterator": // the service does not know the id: ask again with the one that it does
 			in := new(otsprotocol.GetShardIteratorRequest)
-			if err := proto.Unmarshal(r.calls[len(r.calls)-1].body, in); err != nil {
+			if err := unmarshal(r.calls[len(r.calls)-1].body, in); err != nil {
 				r.t.Error(err)
 			}
 			i := strings.LastIndex(in.GetShardId(), "-")
