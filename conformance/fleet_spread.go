@@ -43,7 +43,7 @@ func (f *fleet) ownersSum() (n int) {
 }
 
 func settled(f *fleet) {
-	shards := f.shards(6)
+	shards := f.shards(7) // so that one has a lease more than the others
 	f.start("a")
 	f.await("one holds all", f.long(), func() bool { return f.owners()["a"] == len(shards) })
 	f.start("b")

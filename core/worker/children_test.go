@@ -24,6 +24,7 @@ func TestChildrenFromAStaleListing(t *testing.T) {
 		time.Sleep(time.Minute)
 		heal := a.src.Break(source.Fault{Kind: source.Stale, Ops: []source.Op{source.Shards}, Delay: 30 * time.Second})
 		a.src.Break(source.Fault{Kind: source.Orphans}) // the last page names no children
+		time.Sleep(3 * time.Second)                     // the read under way does not know that yet
 		f.split(f.open()[0])
 		f.put(20, 5)
 		time.Sleep(10 * time.Second)

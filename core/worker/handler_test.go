@@ -354,6 +354,33 @@ func TestKeyConcurrency(t *testing.T) {
 	})
 }
 
+// With keys side by side the checkpoint is the low-water mark: while one key's records are not done, it stays before the batch (field case F45).
+func TestKeyConcurrencyStoresTheLowWaterMark(t *testing.T) {
+	var slow atomic.Bool
+	slow.Store(true)
+	bubble(t, 1, func(c *worker.Config) {
+		onKey("k0", func(ctx context.Context, _ *core.Batch) error {
+			for slow.Load() && ctx.Err() == nil {
+				time.Sleep(time.Second)
+			}
+			return ctx.Err()
+		})(c)
+		c.KeyConcurrency = 8
+	}, func(t *testing.T, f *fleet) {
+		f.put(200, 40)
+		f.start("a")
+		f.await("other lanes done", time.Minute, func() bool { return f.distinct() > 100 })
+		time.Sleep(30 * time.Second) // several renewals
+		if l := f.table.Rows()[0]; !l.Checkpoint.IsStart() {
+			t.Errorf("checkpoint %s though k0 is not done", l.Checkpoint)
+		}
+		slow.Store(false)
+		f.await("delivered", time.Minute, f.allDelivered)
+		f.await("stored", 10*time.Second, func() bool { return !f.table.Rows()[0].Checkpoint.IsStart() })
+		f.check()
+	})
+}
+
 func TestMaxShardsAtOnce(t *testing.T) {
 	var now, most atomic.Int64
 	bubble(t, 8, func(c *worker.Config) {
