@@ -56,6 +56,7 @@ func TestDemo(t *testing.T) {
 		want outcome
 	}{
 		{"as it is, with fewer records", []string{"--records", "5000"}, outcome{Backend: "kinesis", Shards: 4, Workers: 3, Produced: 5000, Splits: 2, Merges: 1, Killed: 1}},
+		{"tablestore", []string{"--backend", "tablestore", "--records", "5000"}, outcome{Backend: "tablestore", Shards: 4, Workers: 3, Produced: 5000, Splits: 2, Merges: 1, Killed: 1}},
 		{"memory", []string{"--backend", "memory", "--records", "5000", "--shards", "8", "--workers", "5", "--reshards", "6", "--kills", "2", "--seed", "9"},
 			outcome{Backend: "memory", Shards: 8, Workers: 5, Produced: 5000, Splits: 4, Merges: 2, Killed: 2}},
 		{"one of each, nothing happens", []string{"--backend", "memory", "--records", "10", "--shards", "1", "--workers", "1", "--reshards", "0", "--kills", "0"},
@@ -69,6 +70,9 @@ func TestDemo(t *testing.T) {
 			want.Delivered, want.Duplicates, want.Handovers, want.Failover, want.Elapsed = got.Delivered, got.Duplicates, got.Handovers, got.Failover, got.Elapsed
 			if got != want {
 				t.Errorf("\n got %+v\nwant %+v\n%s", got, want, text)
+			}
+			if replica := "A replica of the table, built from the changes alone, equals the table"; strings.Contains(text, replica) != (want.Backend == "tablestore") {
+				t.Errorf("of the replica:\n%s", text)
 			}
 			if got.Elapsed <= 0 || (want.Killed > 0) != (got.Failover > 0) || want.Killed > 0 && got.Handovers == 0 {
 				t.Errorf("%+v\n%s", got, text)
@@ -90,6 +94,8 @@ func TestDemoSabotage(t *testing.T) {
 		{"reorder", nil, func(o outcome) bool { return o.Order > 0 && o.Missing+o.Parents == 0 }, "out of the order of their key"},
 		{"early-child", nil, func(o outcome) bool { return o.Parents > 0 && o.Missing == 0 }, "before those of its parents"},
 		{"early-child", []string{"--backend", "kinesis"}, func(o outcome) bool { return o.Parents > 0 && o.Missing == 0 }, "before those of its parents"},
+		{"early-child", []string{"--backend", "tablestore"}, func(o outcome) bool { return o.Parents > 0 && o.Missing == 0 }, "before those of its parents"},
+		{"skip", []string{"--backend", "tablestore"}, func(o outcome) bool { return o.Missing > 0 && o.Order+o.Parents == 0 }, "a replica of the table, built from the changes, differs from it"},
 	} {
 		t.Run(tt.kind+strings.Join(tt.args, " "), func(t *testing.T) {
 			t.Parallel()

@@ -26,7 +26,7 @@ func TestUsage(t *testing.T) {
 
 		{"demo --help", "demo --help", 0, "--backend|--shards|--workers|--records|--kills|--reshards|--seed|--sabotage|Examples:", ""},
 		{"demo, numbers", "demo --shards 0 --workers -1 --records 0 --kills -1", 2, "", "--shards is 0|--workers is -1|--records is 0|--kills is -1|See: shardwarden demo --help"},
-		{"demo, backend", "demo --backend kafka", 2, "", `--backend is "kafka": must be kinesis or memory`},
+		{"demo, backend", "demo --backend kafka", 2, "", `--backend is "kafka": must be kinesis, tablestore or memory`},
 		{"demo, sabotage", "demo --sabotage explode", 2, "", `--sabotage is "explode": must be one of skip, repeat, reorder, early-child`},
 		{"demo, nothing to sabotage", "demo --sabotage early-child --reshards 0", 2, "", "without a split"},
 		{"demo, no number", "demo --records many", 2, "", `"many"|--records`},

@@ -37,7 +37,6 @@ type member struct {
 
 // crew is the fleet. Safe for concurrent use.
 type crew struct {
-	stage    stage
 	boundary *boundary
 	log      *slog.Logger
 	fail     func(error) // ends the demo
@@ -51,7 +50,7 @@ func (c *crew) start(ctx context.Context) (*member, error) {
 	c.mu.Lock()
 	name := fmt.Sprintf("w%d", len(c.members)+1)
 	c.mu.Unlock()
-	s, err := c.stage.join(name)
+	s, err := c.boundary.stage.join(name)
 	if err != nil {
 		return nil, fmt.Errorf("worker %s: %w", name, err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/command"
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/interrupt"
+	"github.com/shardwarden/shardwarden/core/worker"
 )
 
 type options struct {
@@ -34,11 +35,13 @@ Producers put keyed records into a stream while workers read it. Meanwhile shard
 not know it (its goroutines and its handler go on), another starts in its place, and one is stopped in order. At the end a ledger that stands
 outside the engine says what was put, what came to a handler, and whether anything is missing, out of order, or came before its parents.
 
-With --backend kinesis the services are emulators on loopback, called through the real AWS SDK; no other network is used. The last line on
-stdout is a JSON object. Exit status 1 if anything is missing or violated. The seed fixes keys, sizes, which shards are split and merged and
+With --backend kinesis or tablestore the services are emulators on loopback, called through the real SDK; no other network is used. With
+tablestore the records are changes of the rows of a table (put, updated, deleted), shards split and merge with its partitions, and at the end
+a replica that was built from the changes alone must equal the table. The last line on stdout is a JSON object. Exit status 1 if anything is missing or violated. The seed fixes keys, sizes, which shards are split and merged and
 which worker is cut off; how long things take is the machine's.`
 
 const examples = `  shardwarden demo
+  shardwarden demo --backend tablestore
   shardwarden demo --backend memory --shards 16 --workers 6 --reshards 9 --kills 2 --seed 7
   shardwarden demo --sabotage reorder        # spoils deliveries on purpose: see that the judge notices
   shardwarden demo | tail -1                 # the figures alone`
@@ -47,7 +50,7 @@ const examples = `  shardwarden demo
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var o options
 	f := command.NewFlags("shardwarden demo", about, examples, stdout)
-	f.StringVar(&o.backend, "backend", "kinesis", "kinesis (emulators of Kinesis and DynamoDB on loopback) or memory (no network at all)")
+	f.StringVar(&o.backend, "backend", "kinesis", "kinesis (emulators of Kinesis and DynamoDB on loopback), tablestore (the same for Tablestore) or memory (no network at all)")
 	f.IntVar(&o.shards, "shards", 4, "shards to begin with")
 	f.IntVar(&o.workers, "workers", 3, "workers to begin with")
 	f.IntVar(&o.records, "records", 20000, "records to put")
@@ -62,8 +65,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.AtLeast("kills", &o.kills, 0)
 	f.AtLeast("reshards", &o.reshards, 0)
 	f.Check(func() error {
-		if o.backend != "kinesis" && o.backend != "memory" {
-			return fmt.Errorf("--backend is %q: must be kinesis or memory", o.backend)
+		if stages[o.backend] == nil {
+			return fmt.Errorf("--backend is %q: must be kinesis, tablestore or memory", o.backend)
 		}
 		return nil
 	})
@@ -103,18 +106,22 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
+// stages are the backends to play on.
+var stages = map[string]func(context.Context, options) (stage, error){
+	"kinesis":    func(ctx context.Context, o options) (stage, error) { return newCloud(ctx, o.shards, o.seed) },
+	"tablestore": func(_ context.Context, o options) (stage, error) { return newInstance(o.shards, o.seed) },
+	"memory":     func(_ context.Context, o options) (stage, error) { return newRoom(o.shards), nil },
+}
+
 // quietLimit is how long nothing new may come before the demo stops waiting for the rest.
 const quietLimit = 8 * leaseDuration
 
 func play(ctx context.Context, o options, stdout io.Writer, logger *slog.Logger) (summary, error) {
-	if o.backend == "memory" {
-		return playOn(ctx, newRoom(o.shards), o, stdout, logger)
-	}
-	c, err := newCloud(ctx, o.shards, o.seed)
+	s, err := stages[o.backend](ctx, o)
 	if err != nil {
 		return summary{}, err
 	}
-	return playOn(ctx, c, o, stdout, logger)
+	return playOn(ctx, s, o, stdout, logger)
 }
 
 // playOn plays on a stage, and closes it.
@@ -125,11 +132,15 @@ func playOn(ctx context.Context, stage stage, o options, stdout io.Writer, logge
 		return out, err
 	}
 	keys := min(max(1, o.records/20), 1000)
-	b := &boundary{ledger: newLedger(keys), spoiler: spoiler, seed: o.seed, keys: keys, records: o.records}
+	b := &boundary{stage: stage, ledger: newLedger(keys), spoiler: spoiler, seed: o.seed, keys: keys, records: o.records}
+	rows, keeps := stage.(keeper)
+	if keeps {
+		b.replica = newReplica()
+	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	c := &crew{stage: stage, boundary: b, log: logger, fail: fail}
-	d := &director{boundary: b, stage: stage, crew: c, dice: rand.New(rand.NewPCG(o.seed, 0))}
+	c := &crew{boundary: b, log: logger, fail: fail}
+	d := &director{boundary: b, crew: c, dice: rand.New(rand.NewPCG(o.seed, 0))}
 	screen := newDisplay(stdout, terminal(stdout), func() frame { return d.frame(o) })
 	d.say = func(format string, args ...any) { screen.say(b.ledger.elapsed(), fmt.Sprintf(format, args...)) }
 	go screen.run()
@@ -145,7 +156,15 @@ func playOn(ctx context.Context, stage stage, o options, stdout io.Writer, logge
 		return out, err
 	}
 	b.ledger.family(all)
-	return summarize(o, b.ledger.close(), d.played, spoiler, b.ledger.elapsed()), nil
+	out = summarize(o, b.ledger.close(), d.played, spoiler, b.ledger.elapsed())
+	if keeps {
+		table, err := rows.rows(ctx)
+		if err != nil {
+			return out, err
+		}
+		out.replica = new(b.replica.compare(table))
+	}
+	return out, nil
 }
 
 // perform lets records flow, plays the scenes, and returns when all has arrived, or when nothing new comes.
@@ -181,7 +200,7 @@ func (d *director) perform(ctx context.Context, o options) error {
 		}
 	}
 	for epoch, held := range d.spoiler.rest() {
-		d.ledger.deliver(epoch, held) // late, though nothing of its key came after it
+		d.deliver(epoch, held) // late, though nothing of its key came after it
 	}
 	return nil
 }
@@ -216,7 +235,7 @@ func (d *director) frame(o options) frame {
 			for _, s := range m.worker.Status().Shards {
 				id := string(s.Key.Shard)
 				mine := string(s.Owner) == m.name
-				if mine {
+				if mine && s.State != worker.Ended {
 					w.shards++
 				}
 				line, ok := lines[id]

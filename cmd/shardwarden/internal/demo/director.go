@@ -16,7 +16,6 @@ import (
 // shard is decided by the seed.
 type director struct {
 	*boundary
-	stage  stage
 	crew   *crew
 	dice   *rand.Rand
 	say    func(format string, args ...any)
@@ -263,12 +262,12 @@ func (d *director) readEarly(ctx context.Context, parent shard, children []strin
 		if err != nil {
 			return err
 		}
-		got := items(d.seed, d.keys, d.records, page.Records)
+		got := d.stage.items(d.seed, d.keys, d.records, page.Records)
 		if page.Release != nil {
 			page.Release()
 		}
 		if len(got) > 0 {
-			d.ledger.deliver(d.ledger.begin("saboteur", full), got)
+			d.deliver(d.ledger.begin("saboteur", full), got)
 			d.spoiler.did(len(got))
 			return nil
 		}

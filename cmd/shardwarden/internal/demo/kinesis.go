@@ -29,6 +29,7 @@ const (
 
 // cloud is the stage of two services on loopback, called through the AWS SDK.
 type cloud struct {
+	plain
 	kinesis *service
 	dynamo  *service
 	client  *sdk.Client

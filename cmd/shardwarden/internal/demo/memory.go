@@ -10,12 +10,13 @@ import (
 
 // room is the stage without any network: stream and lease table in memory.
 type room struct {
+	plain
 	stream *memory.Stream
 	table  *store.Store
 }
 
 func newRoom(shards int) stage {
-	return &room{memory.New(streamName, shards), store.New()}
+	return &room{stream: memory.New(streamName, shards), table: store.New()}
 }
 
 func (r *room) join(worker string) (seat, error) {

@@ -8,10 +8,20 @@ import (
 
 // boundary is where the engine's records reach user code; the ledger stands right behind it.
 type boundary struct {
+	stage         stage
 	ledger        *ledger
+	replica       *replica // nil: the stage has no rows
 	spoiler       *spoiler
 	seed          uint64
 	keys, records int
+}
+
+// deliver notes what a handler was given.
+func (b *boundary) deliver(epoch int32, records []item) {
+	b.ledger.deliver(epoch, records)
+	if b.replica != nil {
+		b.replica.apply(records)
+	}
 }
 
 // factory makes the processors of one worker.
@@ -35,14 +45,14 @@ func (p *processor) Process(ctx context.Context, b *core.Batch) error {
 	if err := p.spoiler.wait(ctx, p.shard); err != nil {
 		return err
 	}
-	got := items(p.seed, p.keys, p.records, b.Records)
-	p.ledger.deliver(p.epoch, p.spoiler.pass(p.shard, p.epoch, got))
+	got := p.stage.items(p.seed, p.keys, p.records, b.Records)
+	p.deliver(p.epoch, p.spoiler.pass(p.shard, p.epoch, got))
 	p.ledger.arrive(p.shard, got)
 	return nil
 }
 
 // ShardEnded comes before any record of a child.
 func (p *processor) ShardEnded(context.Context) error {
-	p.ledger.deliver(p.epoch, p.spoiler.last(p.shard))
+	p.deliver(p.epoch, p.spoiler.last(p.shard))
 	return nil
 }

@@ -70,7 +70,7 @@ func (b *boundary) produce(ctx context.Context, to stage, producer int, pace tim
 func (b *boundary) send(ctx context.Context, to stage, ids []recordID) (again []recordID, err error) {
 	records := make([]outgoing, len(ids))
 	for i, id := range ids {
-		records[i] = outgoing{keyName(id.key), data(b.seed, id)}
+		records[i] = outgoing{id, keyName(id.key), data(b.seed, id)}
 	}
 	got, err := to.put(ctx, records)
 	if err != nil {

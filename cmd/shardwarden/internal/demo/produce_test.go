@@ -59,7 +59,7 @@ func testProduce(t *testing.T, keys, records int) {
 		n := 0
 		for key, got := range s.taken {
 			for i, d := range got {
-				it := items(5, keys, records, []core.Record{{Key: key, Data: []byte(d)}})[0]
+				it := plain{}.items(5, keys, records, []core.Record{{Key: key, Data: []byte(d)}})[0]
 				if it.foreign || keyName(it.id.key) != key || int(it.id.n) != i {
 					t.Errorf("record %d of %s holds %q", i, key, d)
 				}
@@ -91,7 +91,7 @@ func TestItemsNoticeStrangers(t *testing.T) {
 		{"a number that there is not", core.Record{Key: keyName(3), Data: data(5, recordID{3, 1000})}, true},
 		{"negative", core.Record{Key: keyName(3), Data: data(5, recordID{3, -1})}, true},
 	} {
-		if got := items(5, 10, 1000, []core.Record{tt.record})[0]; got.foreign != tt.foreign {
+		if got := (plain{}).items(5, 10, 1000, []core.Record{tt.record})[0]; got.foreign != tt.foreign {
 			t.Errorf("%s: foreign is %v", tt.name, got.foreign)
 		}
 	}

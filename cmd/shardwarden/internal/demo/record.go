@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/shardwarden/shardwarden/backends/tablestore"
 	"github.com/shardwarden/shardwarden/core"
 )
 
@@ -12,7 +13,8 @@ import (
 type item struct {
 	id       recordID
 	sequence string
-	foreign  bool // not what a producer wrote
+	foreign  bool               // not what a producer wrote
+	change   *tablestore.Change // on a stage of rows: what it is
 }
 
 func keyName(key int32) string { return fmt.Sprintf("key-%04d", key) }
@@ -24,8 +26,10 @@ func data(seed uint64, id recordID) []byte {
 	return append(out, bytes.Repeat([]byte{byte('a' + dice.IntN(26))}, 20+dice.IntN(181))...)
 }
 
-// items reads records back. Each must be, byte for byte, what a producer wrote.
-func items(seed uint64, keys, records int, in []core.Record) []item {
+// plain is a stage whose records are what producers wrote, byte for byte.
+type plain struct{}
+
+func (plain) items(seed uint64, keys, records int, in []core.Record) []item {
 	out := make([]item, len(in))
 	for i, r := range in {
 		it := item{sequence: string([]byte(r.Sequence))}

@@ -14,6 +14,8 @@ type stage interface {
 	put(ctx context.Context, records []outgoing) ([]placed, error)
 	// shards lists every shard there is or was.
 	shards(ctx context.Context) ([]shard, error)
+	// items reads records back. Each must be what a producer wrote, and nothing else.
+	items(seed uint64, keys, records int, in []core.Record) []item
 	// split and merge return once the new shards take records.
 	split(ctx context.Context, s shard) error
 	merge(ctx context.Context, a, b shard) error
@@ -29,6 +31,7 @@ type seat struct {
 }
 
 type outgoing struct {
+	id   recordID
 	key  string
 	data []byte
 }

@@ -7,12 +7,19 @@ import (
 	"github.com/shardwarden/shardwarden/core"
 )
 
-// Both stages do what the demo asks of them, seen past the engine: records can be read where put says they are, by a reader of a worker's seat.
+// The stages do what the demo asks of them, seen past the engine: records can be read where put says they are, by a reader of a worker's seat.
 func TestStages(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) stage{
 		"kinesis": func(t *testing.T) stage {
 			s, err := newCloud(t.Context(), 2, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+		"tablestore": func(t *testing.T) stage {
+			s, err := newInstance(2, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +70,7 @@ func TestStages(t *testing.T) {
 				t.Errorf("parents of the merged shard: %v", p)
 			}
 
-			put, err := s.put(t.Context(), []outgoing{{keyName(0), data(1, recordID{0, 0})}, {keyName(1), data(1, recordID{1, 0})}})
+			put, err := s.put(t.Context(), []outgoing{{recordID{0, 0}, keyName(0), data(1, recordID{0, 0})}, {recordID{1, 0}, keyName(1), data(1, recordID{1, 0})}})
 			if err != nil || len(put) != 2 || put[0].shard == "" {
 				t.Fatalf("put: %+v, %v", put, err)
 			}
@@ -81,7 +88,7 @@ func TestStages(t *testing.T) {
 			if err != nil || len(page.Records) == 0 {
 				t.Fatalf("read: %+v, %v", page, err)
 			}
-			if got := items(1, 10, 10, page.Records)[0]; got.foreign || got.sequence != put[0].sequence {
+			if got := s.items(1, 10, 10, page.Records)[0]; got.foreign || got.sequence != put[0].sequence {
 				t.Errorf("read %+v, put as %+v", got, put[0])
 			}
 		})

@@ -11,6 +11,7 @@ import (
 type summary struct {
 	options  options
 	verdict  verdict
+	replica  *comparison // nil: the stage has no rows
 	played   played
 	spoiled  int
 	failover time.Duration // the longest of all cuts
@@ -27,7 +28,12 @@ func summarize(o options, b book, p played, s *spoiler, elapsed time.Duration) s
 
 // bad reports whether the demo failed. Sabotage that found nothing to spoil is a failure too: it proved nothing.
 func (s *summary) bad() bool {
-	return s.verdict.faults() || s.options.sabotage != "" && s.spoiled == 0
+	return s.faults() || s.options.sabotage != "" && s.spoiled == 0
+}
+
+// faults reports whether anything is wrong with what was delivered.
+func (s *summary) faults() bool {
+	return s.verdict.faults() || s.replica != nil && s.replica.wrong > 0
 }
 
 // json is the last line: keys in this order.
@@ -69,7 +75,7 @@ func (s *summary) words() string {
 	if s.options.sabotage != "" {
 		say("Sabotage (%s): %s deliveries were spoiled on purpose.", s.options.sabotage, grouped(s.spoiled))
 	}
-	if v.faults() {
+	if s.faults() {
 		say("NOT well: the judge found faults.")
 		for _, x := range []struct {
 			n    int
@@ -88,8 +94,15 @@ func (s *summary) words() string {
 		for _, e := range v.examples {
 			say("  for example: %s", e)
 		}
+		if r := s.replica; r != nil && r.wrong > 0 {
+			say("  a replica of the table, built from the changes, differs from it in %s", count(r.wrong, "row"))
+			say("  for example: %s", r.example)
+		}
 	} else {
 		say("All %s records came to a handler at least once, each key in order, parents before children.", grouped(v.produced))
+	}
+	if r := s.replica; r != nil && r.wrong == 0 {
+		say("A replica of the table, built from the changes alone, equals the table: %s rows.", grouped(r.rows))
 	}
 	say("%s put, %s given to handlers: %s distinct, %s again%s.", grouped(v.produced), grouped(v.delivered), grouped(v.distinct), grouped(v.duplicates), again(v))
 	say("%s and %s; shards changed hands %s.", count(s.played.splits, "split"), count(s.played.merges, "merge"), count(v.handovers, "time"))

@@ -64,8 +64,11 @@ func tree(nodes []node) []branch {
 	return out
 }
 
-// short is a shard's number where its name is one of Kinesis.
+// short is a shard's number where its name is one of Kinesis, and its beginning where it is one of Tablestore: a uuid and a time.
 func short(id string) string {
+	if uuid, micros, ok := strings.Cut(id, "_"); ok && len(uuid) == 36 && len(micros) == 16 {
+		return uuid[:8]
+	}
 	n, ok := strings.CutPrefix(id, "shardId-")
 	if !ok {
 		return id
