@@ -159,6 +159,40 @@ func TestVersions(t *testing.T) {
 	})
 }
 
+// What outlives its time to live leaves no record, and a row without columns goes by the age of its last put.
+func TestTimeToLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := start(t, tablestore.Config{})
+		c.makeTable(tab, stringKey, 168)
+		if _, err := c.UpdateTable(&ots.UpdateTableRequest{TableName: tab, TableOption: &ots.TableOption{TimeToAlive: 86400, MaxVersion: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		c.mustPut(tab, pk("bare"), nil)
+		c.mustPut(tab, pk("old"), cols{"x": true})
+		time.Sleep(12 * time.Hour)
+		c.mustPut(tab, pk("late"), cols{"x": true})
+		if err := c.update(tab, pk("old"), nil, func(ch *ots.UpdateRowChange) { ch.PutColumn("y", true) }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(12*time.Hour + time.Millisecond)
+		if got := c.get(tab, pk("bare")); got != nil {
+			t.Errorf("a row without columns outlived its time: %v", got)
+		}
+		if got := c.get(tab, pk("old")); !reflect.DeepEqual(got, cols{"y": true}) {
+			t.Errorf("row with an old and a newer column: %v", got)
+		}
+		time.Sleep(12 * time.Hour)
+		if rows, err := s.Rows(inst, tab); err != nil || len(rows) != 0 {
+			t.Errorf("rows %v, %v", rows, err)
+		}
+		if got, err := c.scan(ots.RangeRowQueryCriteria{StartPrimaryKey: bound("-"), EndPrimaryKey: bound("+")}); err != nil || got != "" {
+			t.Errorf("range %q, %v", got, err)
+		}
+		records, _ := c.drain(tab, *c.shards(tab)[0].SelfShard)
+		wantTexts(t, "stream", records, `"PutRow" bare`, `"PutRow" old x=true`, `"PutRow" late x=true`, `"UpdateRow" old y=true`)
+	})
+}
+
 func TestIncrement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := start(t, tablestore.Config{})
