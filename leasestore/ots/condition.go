@@ -66,7 +66,8 @@ func conditions(seen *core.Lease, m core.Same, askStrictly bool) []condition {
 	return all
 }
 
-// sameNext covers the states of a row that decodeLease reads as one next owner.
+// sameNext covers the states of a row that decodeLease reads as one next owner; but a row that was handed to another owner than the one seen is
+// not taken for one without a next owner, since the service compares no two columns.
 func sameNext(seen *core.Lease, strictly bool) condition {
 	if seen.Next != core.Nobody {
 		return and(equal(colStealer, string(seen.Next)), compare(colOwner, tablestore.CT_NOT_EQUAL, ""), compare(colOwner, tablestore.CT_NOT_EQUAL, string(seen.Next)))
