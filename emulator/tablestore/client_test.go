@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -291,22 +292,23 @@ func wantCode(t testing.TB, what string, err error, want string) {
 
 // show gives a record in short: what it did to which key, then its columns and those before.
 func show(r *ots.StreamRecord) string {
-	text := r.Type.String()
+	var text strings.Builder
+	text.WriteString(r.Type.String())
 	for _, k := range r.PrimaryKey.PrimaryKeys {
-		text += fmt.Sprintf(" %v", k.Value)
+		fmt.Fprintf(&text, " %v", k.Value)
 	}
 	for _, c := range r.Columns {
 		switch c.Type {
 		case ots.RCT_Put:
-			text += fmt.Sprintf(" %s=%v", *c.Name, c.Value)
+			fmt.Fprintf(&text, " %s=%v", *c.Name, c.Value)
 		case ots.RCT_DeleteOneVersion:
-			text += fmt.Sprintf(" -%s@%d", *c.Name, *c.Timestamp)
+			fmt.Fprintf(&text, " -%s@%d", *c.Name, *c.Timestamp)
 		default:
-			text += " -" + *c.Name
+			text.WriteString(" -" + *c.Name)
 		}
 	}
 	for _, c := range r.OriginColumns {
-		text += fmt.Sprintf(" was %s=%v", *c.Name, c.Value)
+		fmt.Fprintf(&text, " was %s=%v", *c.Name, c.Value)
 	}
-	return text
+	return text.String()
 }

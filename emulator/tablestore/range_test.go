@@ -42,14 +42,14 @@ func (c *client) scan(in ots.RangeRowQueryCriteria) (string, error) {
 		}
 		var keys []string
 		for _, r := range out.Rows {
-			text := ""
+			var text strings.Builder
 			for _, k := range r.PrimaryKey.PrimaryKeys {
-				text += fmt.Sprint(k.Value)
+				fmt.Fprint(&text, k.Value)
 			}
 			for _, col := range r.Columns {
-				text += fmt.Sprintf(",%s=%v", col.ColumnName, col.Value)
+				fmt.Fprintf(&text, ",%s=%v", col.ColumnName, col.Value)
 			}
-			keys = append(keys, text)
+			keys = append(keys, text.String())
 		}
 		pages = append(pages, strings.Join(keys, " "))
 		if out.NextStartPrimaryKey == nil {
