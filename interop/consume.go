@@ -182,7 +182,7 @@ func (r *runner) settle(ctx context.Context, j *journal, p *producer, d *dynamod
 	if b, err := json.MarshalIndent(t, "", " "); err == nil {
 		_ = os.WriteFile(filepath.Join(r.out, "table.json"), b, 0o644) // for people; the scenario judges t
 	}
-	v := judge(p.ledger, p.ids, shards, j.deliveries(), k)
+	v := judge(p.ledger, p.ids, shards, j.deliveries(), *k)
 	complaints = append(complaints, v.complaints...)
 	complaints = append(complaints, m.check(t, shards, true)...)
 	text := fmt.Sprintf("%d records over %d shards, %d delivered, %d of the killed worker's tail again, failover %.1f s, stop %.1f s",

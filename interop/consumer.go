@@ -31,32 +31,41 @@ func (r *runner) consume(ctx context.Context, j *journal, kinesisURL, dynamoURL,
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(r.out, worker+".log"))
+	c := &consumer{worker: worker, events: filepath.Join(r.out, worker+".events.jsonl")}
+	args := append([]string{"consume", "kinesis", "--stream", stream, "--app", app, "--worker-id", worker, "--from", "trim-horizon",
+		"--region", region, "--endpoint-url", kinesisURL, "--dynamodb-endpoint-url", dynamoURL, "--events", c.events}, flags...)
+	c.cmd = exec.Command(bin, args...)
+	c.cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+account, "AWS_SECRET_ACCESS_KEY=secret", "AWS_EC2_METADATA_DISABLED=true")
+	return c, r.follow(j, c, parseDelivery)
+}
+
+// follow starts c.cmd and enters the deliveries it prints into the journal. A line that is none has no id.
+func (r *runner) follow(j *journal, c *consumer, parse func(worker string, text []byte) (delivery, error)) error {
+	log, err := os.Create(filepath.Join(r.out, c.worker+".log"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
 	pipe, out, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer out.Close()
-	c := &consumer{worker: worker, done: make(chan struct{}), events: filepath.Join(r.out, worker+".events.jsonl")}
-	args := append([]string{"consume", "kinesis", "--stream", stream, "--app", app, "--worker-id", worker, "--from", "trim-horizon",
-		"--region", region, "--endpoint-url", kinesisURL, "--dynamodb-endpoint-url", dynamoURL, "--events", c.events}, flags...)
-	c.cmd = exec.Command(bin, args...)
+	c.done = make(chan struct{})
 	c.cmd.Stdout, c.cmd.Stderr = out, log
-	c.cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+account, "AWS_SECRET_ACCESS_KEY=secret", "AWS_EC2_METADATA_DISABLED=true")
 	if err := c.cmd.Start(); err != nil {
-		return nil, errors.Join(err, pipe.Close())
+		return errors.Join(err, pipe.Close())
 	}
-	r.say("worker %s is pid %d: %s", worker, c.cmd.Process.Pid, strings.Join(args, " "))
+	r.say("worker %s is pid %d: %s", c.worker, c.cmd.Process.Pid, strings.Join(c.cmd.Args[1:], " "))
 	read := make(chan error, 1)
 	go func() {
 		err := readLines(pipe, func(text []byte, after, before time.Time) {
-			d, err := parseDelivery(worker, text)
+			d, err := parse(c.worker, text)
 			if err != nil {
 				j.fail(err)
+				return
+			}
+			if d.id == "" {
 				return
 			}
 			d.after, d.before = after, before
@@ -70,14 +79,14 @@ func (r *runner) consume(ctx context.Context, j *journal, kinesisURL, dynamoURL,
 		err := <-read
 		// Only a worker that was killed may stop in the middle of a line.
 		if err != nil && !(c.killed.Load() && errors.Is(err, io.ErrUnexpectedEOF)) {
-			c.exit = errors.Join(c.exit, fmt.Errorf("output of %s: %w", worker, err))
+			c.exit = errors.Join(c.exit, fmt.Errorf("output of %s: %w", c.worker, err))
 		}
 		if c.exit != nil && !c.killed.Load() {
-			j.fail(fmt.Errorf("worker %s ended: %w; see its log below", worker, c.exit))
+			j.fail(fmt.Errorf("worker %s ended: %w; see its log below", c.worker, c.exit))
 		}
 	}()
 	r.onStop(func() { _ = c.cmd.Process.Kill(); <-c.done })
-	return c, nil
+	return nil
 }
 
 // parseDelivery reads one line of the program's output. Data is "KEY NUMBER padding", as the producer wrote it.

@@ -70,7 +70,7 @@ func javaScenario(ctx context.Context, r *runner) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	v := judge(p.ledger, p.ids, shards, ds, nil)
+	v := judge(p.ledger, p.ids, shards, ds)
 	text := fmt.Sprintf("KCL 3.5.1: %d records over %d shards, %d delivered, first after %.0f s", v.put, len(shards), v.delivered, first.Seconds())
 	if len(v.complaints) > 0 {
 		return text, fmt.Errorf("%s\n  %s", text, strings.Join(v.complaints, "\n  "))

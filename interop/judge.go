@@ -37,7 +37,7 @@ func (v *verdict) complain(kind string, found []string) {
 
 // judge compares what was delivered with what was put. It trusts nobody's counters: only the service's answers to the puts, its list of
 // shards, and what came out of the workers, with the interval in which it did.
-func judge(ledger map[string]put, order map[string][]string, shards []shard, ds []delivery, k *kill) verdict {
+func judge(ledger map[string]put, order map[string][]string, shards []shard, ds []delivery, kills ...kill) verdict {
 	v := verdict{put: len(ledger), delivered: len(ds)}
 	byID := map[string][]delivery{}
 	var strange []string
@@ -62,52 +62,50 @@ func judge(ledger map[string]put, order map[string][]string, shards []shard, ds 
 		}
 	}
 	v.complain("records missing", missing)
-	v.judgeDuplicates(byID, k)
+	v.judgeDuplicates(byID, kills)
 	v.judgeOrder(order, byID)
 	v.judgeParents(shards, ds)
-	if k != nil {
-		v.failover = failover(ds, *k)
+	for _, k := range kills {
+		v.failover = max(v.failover, failover(ds, k))
 	}
 	return v
 }
 
 // judgeDuplicates allows one only where a killed worker had delivered a record after its last checkpoint, and another gave it again.
-func (v *verdict) judgeDuplicates(byID map[string][]delivery, k *kill) {
+func (v *verdict) judgeDuplicates(byID map[string][]delivery, kills []kill) {
 	var bad []string
 	for _, id := range slices.Sorted(maps.Keys(byID)) {
 		d := byID[id]
-		if len(d) == 1 {
-			continue
-		}
 		v.duplicates += len(d) - 1
-		if why := badDuplicate(d, k); why != "" {
-			bad = append(bad, fmt.Sprintf("%q of %s by %s and %s: %s", id, d[0].shard, d[0].worker, d[1].worker, why))
+		for i := 1; i < len(d); i++ {
+			if why := badDuplicate(d[i-1], d[i], kills); why != "" {
+				bad = append(bad, fmt.Sprintf("%q of %s by %s and %s: %s", id, d[i].shard, d[i-1].worker, d[i].worker, why))
+				break
+			}
 		}
 	}
 	v.complain("duplicates that nothing excuses", bad)
 }
 
-func badDuplicate(d []delivery, k *kill) string {
-	if k == nil {
-		return "no worker was killed"
+// badDuplicate says why nothing excuses that again came after once.
+func badDuplicate(once, again delivery, kills []kill) string {
+	why := "no worker was killed"
+	for _, k := range kills {
+		cp, owned := k.checkpoints[once.shard]
+		switch {
+		case (once.worker == k.worker) == (again.worker == k.worker):
+			why = "it was not the killed worker's and then another's"
+		case !owned:
+			why = k.worker + " did not own the shard when it was killed"
+		case isToken(cp) && integer(once.seq).Cmp(integer(cp)) <= 0:
+			why = "it was checkpointed: " + cp
+		case cp == "SHARD_END":
+			why = "the shard was checkpointed to its end"
+		default:
+			return ""
+		}
 	}
-	if len(d) > 2 {
-		return fmt.Sprintf("delivered %d times", len(d))
-	}
-	if (d[0].worker == k.worker) == (d[1].worker == k.worker) {
-		return "it was not the killed worker's and then another's"
-	}
-	cp, ok := k.checkpoints[d[0].shard]
-	if !ok {
-		return k.worker + " did not own the shard when it was killed"
-	}
-	if isToken(cp) && integer(d[0].seq).Cmp(integer(cp)) <= 0 {
-		return "it was checkpointed: " + cp
-	}
-	if cp == "SHARD_END" {
-		return "the shard was checkpointed to its end"
-	}
-	return ""
+	return why
 }
 
 func isToken(checkpoint string) bool {

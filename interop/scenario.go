@@ -18,12 +18,17 @@ func scenarios() []scenario {
 	consume := func(c consumption) func(context.Context, *runner) (string, error) {
 		return func(ctx context.Context, r *runner) (string, error) { return consumeScenario(ctx, r, c) }
 	}
+	share := func(f javaFleet) func(context.Context, *runner) (string, error) {
+		return func(ctx context.Context, r *runner) (string, error) { return streamClientScenario(ctx, r, f) }
+	}
 	return []scenario{
 		{"smoke", "kinesis-local + ministack: 4 shards, 2,000 records, one split, one kill -9", true, 4 * time.Minute,
 			consume(consumption{kinesis: "kinesis-local", dynamo: "ministack", shards: 4, records: 2000, splits: 1})},
 		{"java", "the Java KCL on our emulators: 4 shards, a split midway", true, 6 * time.Minute, javaScenario},
 		{"boto3", "Python's SDK on our emulators: every call a consumer makes", true, 3 * time.Minute, boto3Scenario},
 		{"probe2", "the Go probe on our emulators: no DIFF or FAIL that is not explained", true, 4 * time.Minute, probeScenario},
+		{"streamclient-smoke", "Tablestore's Java Stream Client and ours in one fleet, short leases: each joins, is killed, and is given leases by the other", true, 6 * time.Minute,
+			share(javaFleet{lease: 6 * time.Second, period: 1500 * time.Millisecond, rounds: 1})},
 		{"kinesis-local", "kinesis-local + ministack: 8 shards, 6,000 records (it is slow), a split, a merge, a kill -9", false, 8 * time.Minute,
 			consume(consumption{kinesis: "kinesis-local", dynamo: "ministack", shards: 8, records: 6000, splits: 1, merges: 1})},
 		{"kinesalite", "kinesalite + ministack: 8 shards, 20,000 records, a split, a merge, a kill -9", false, 8 * time.Minute,
@@ -32,6 +37,8 @@ func scenarios() []scenario {
 			consume(consumption{kinesis: "ferrokinesis", dynamo: "dynoxide", shards: 8, records: 20000, splits: 1, merges: 1})},
 		{"ours", "our emulators: 8 shards, 20,000 records, a split, a merge, a kill -9", false, 8 * time.Minute,
 			consume(consumption{kinesis: "ours", dynamo: "ours", shards: 8, records: 20000, splits: 1, merges: 1})},
+		{"streamclient", "the same with the Java client's defaults (leases of 20 s), and partitions split and merged meanwhile", false, 15 * time.Minute,
+			share(javaFleet{lease: 20 * time.Second, period: 6 * time.Second, rounds: 3, reshard: true})},
 	}
 }
 
