@@ -36,7 +36,7 @@ func (s *Store) Prepare(ctx context.Context) error {
 		return fmt.Errorf("%q can't be the name of a table: it takes 1 to 255 letters, digits and '_', and no digit first: %w", s.table, core.ErrInvalid)
 	}
 	if s.java != 0 && s.java < time.Second {
-		return fmt.Errorf("ots.WithJava(%v): expected the lease duration of the Java workers, leaseDurationMillis of ClientConfig, 20 s by default: %w", s.java, core.ErrInvalid)
+		return fmt.Errorf("table %s: ots.WithJava(%v): expected the lease duration of the Java workers, leaseDurationMillis of ClientConfig, 20 s by default: %w", s.table, s.java, core.ErrInvalid)
 	}
 	exists, err := s.examine(ctx)
 	if err != nil {
@@ -117,13 +117,8 @@ func (s *Store) verify(t *tablestore.DescribeTableResponse) error {
 	if !slices.Equal(is, want) {
 		return fmt.Errorf("table %s has the primary key %s: expected %s; it belongs to another use: choose another name: %w", s.table, strings.Join(is, ", "), strings.Join(want, ", "), core.ErrInvalid)
 	}
-	if o := t.TableOption; o != nil {
-		if o.TimeToAlive != -1 {
-			return fmt.Errorf("table %s drops what was written more than %d s ago (TimeToLive), checkpoints of idle shards too: set TimeToLive to -1: %w", s.table, o.TimeToAlive, core.ErrInvalid)
-		}
-		if o.AllowUpdate != nil && !*o.AllowUpdate {
-			return fmt.Errorf("table %s does not allow updates of rows (AllowUpdate is false), which leases are made of: allow them: %w", s.table, core.ErrInvalid)
-		}
+	if o := t.TableOption; o != nil && o.TimeToAlive != -1 {
+		return fmt.Errorf("table %s drops what was written more than %d s ago (TimeToLive), checkpoints of idle shards too: set TimeToLive to -1: %w", s.table, o.TimeToAlive, core.ErrInvalid)
 	}
 	return nil
 }
