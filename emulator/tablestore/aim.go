@@ -20,17 +20,17 @@ func (s *Server) aim(c *call, in message) target {
 	case *pb.GetRowRequest:
 		t.keys = keyTexts(in.GetPrimaryKey())
 	case *pb.CreateTableRequest:
-		t.table = in.GetTableMeta().GetTableName()
+		t.tables = append(t.tables, in.GetTableMeta().GetTableName())
 	case *pb.BatchWriteRowRequest:
 		for _, tb := range in.GetTables() {
-			t.table = tb.GetTableName()
+			t.tables = append(t.tables, tb.GetTableName())
 			for _, r := range tb.GetRows() {
 				t.keys = append(t.keys, keyTexts(r.GetRowChange())...)
 			}
 		}
 	case *pb.BatchGetRowRequest:
 		for _, tb := range in.GetTables() {
-			t.table = tb.GetTableName()
+			t.tables = append(t.tables, tb.GetTableName())
 			for _, k := range tb.GetPrimaryKey() {
 				t.keys = append(t.keys, keyTexts(k)...)
 			}
@@ -45,16 +45,16 @@ func (s *Server) aim(c *call, in message) target {
 		}
 	}
 	if n, ok := in.(interface{ GetTableName() string }); ok && n.GetTableName() != "" {
-		t.table = n.GetTableName()
+		t.tables = append(t.tables, n.GetTableName())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := s.instance(c.instance)
 	if st := i.streams[streamID]; st != nil {
-		t.table = st.table.name
+		t.tables = append(t.tables, st.table.name)
 	}
 	if h := i.shards[t.shard]; h != nil {
-		t.table = h.stream.table.name
+		t.tables = append(t.tables, h.stream.table.name)
 	}
 	return t
 }

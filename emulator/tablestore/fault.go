@@ -185,8 +185,9 @@ func (fs *faultSet) strike(f *armedFault) bool {
 
 // target is what a call is about, as far as it says.
 type target struct {
-	operation, instance, table, shard string
-	keys                              []string // texts of primary keys
+	operation, instance, shard string
+	tables                     []string
+	keys                       []string // texts of primary keys
 }
 
 func (f *armedFault) matches(t target) bool {
@@ -194,7 +195,7 @@ func (f *armedFault) matches(t target) bool {
 		return false
 	}
 	return (f.Operation == "" || f.Operation == t.operation) && (f.Instance == "" || f.Instance == t.instance) &&
-		(f.Table == "" || f.Table == t.table) && (f.Shard == "" || f.Shard == t.shard) &&
+		(f.Table == "" || slices.Contains(t.tables, f.Table)) && (f.Shard == "" || f.Shard == t.shard) &&
 		(f.Key == "" || slices.Contains(t.keys, f.Key))
 }
 
@@ -273,7 +274,7 @@ func (s *Server) effectsOn(c *call, in message) effects {
 // rowFault gives the error of one row within a batch, or nil.
 func (w *work) rowFault(table string, keys []string) *apiError {
 	t := w.fx.row
-	t.table, t.keys = table, keys
+	t.tables, t.keys = []string{table}, keys
 	fs := &w.faults
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

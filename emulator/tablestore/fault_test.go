@@ -262,6 +262,12 @@ func TestFaultsInBatches(t *testing.T) {
 		arm(t, s, tablestore.Fault{Kind: tablestore.Fail, Key: "c", Code: "OTSServerBusy"})
 		_, err = c.batch(tab, put(tab, pk("a"), ignore), put(tab, pk("c"), ignore))
 		wantCode(t, "a batch with the key", err, "OTSServerBusy")
+		c.makeTable("second", stringKey, 0)
+		for _, name := range []string{tab, "second"} {
+			arm(t, s, tablestore.Fault{Kind: tablestore.Fail, Table: name, Code: "OTSServerBusy"})
+			_, err = c.batch(tab, put(tab, pk("a"), ignore), put("second", pk("a"), ignore))
+			wantCode(t, "a batch on two tables", err, "OTSServerBusy")
+		}
 	})
 }
 
