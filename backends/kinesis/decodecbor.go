@@ -277,6 +277,19 @@ func wrongType(want, got byte) error {
 }
 
 func (c *cborCursor) text() ([]byte, error) {
+	// Nearly all texts are shorter than 256 bytes: no need to ask further.
+	if rest := c.b[c.i:]; len(rest) > 1 {
+		n, start := int(rest[0])-cborText<<5, 1
+		if n == 24 {
+			n, start = int(rest[1]), 2
+		} else if uint(n) > 24 {
+			n = len(rest)
+		}
+		if end := start + n; end <= len(rest) {
+			c.i += end
+			return rest[start:end:end], nil
+		}
+	}
 	major, s, err := c.string()
 	if err == nil && major != cborText {
 		err = wrongType(cborText, major)

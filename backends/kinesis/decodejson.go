@@ -100,13 +100,7 @@ func jsonRecord(c *jsonCursor, r *core.Record) error {
 		case c.null():
 			err = c.literal("null")
 		case string(key) == "Data":
-			var s []byte
-			if s, err = c.text(); err == nil {
-				var ok bool
-				if r.Data, ok = decodeBase64(s); !ok {
-					err = errors.New("data that is not base64")
-				}
-			}
+			r.Data, err = c.base64()
 		case string(key) == "PartitionKey":
 			var s []byte
 			s, err = c.text()
@@ -297,6 +291,31 @@ func (c *jsonCursor) text() ([]byte, error) {
 		return s, nil
 	}
 	return c.escaped()
+}
+
+// base64 is the data that a string holds, as a part of b. What may not stand in a string is no base64 either.
+func (c *jsonCursor) base64() ([]byte, error) {
+	if err := c.expect('"'); err != nil {
+		return nil, err
+	}
+	n := bytes.IndexByte(c.b[c.i:], '"')
+	if n < 0 {
+		return nil, errJSONEnd
+	}
+	s := c.b[c.i : c.i+n]
+	if bytes.IndexByte(s, '\\') < 0 {
+		c.i += n + 1
+	} else {
+		var err error
+		if s, err = c.escaped(); err != nil {
+			return nil, err
+		}
+	}
+	data, ok := decodeBase64(s)
+	if !ok {
+		return nil, errors.New("data that is not base64")
+	}
+	return data, nil
 }
 
 // plain reports whether there is neither an escape nor a control character in s, eight bytes at a time.

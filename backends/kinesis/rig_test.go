@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -27,7 +28,13 @@ import (
 	emulator "github.com/shardwarden/shardwarden/emulator/kinesis"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(benchServerVar); spec != "" {
+		serveBench(spec)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // memory is a listener of net.Pipe connections, which a bubble can see through.
 type memory struct {
