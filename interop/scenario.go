@@ -37,7 +37,9 @@ func scenarios() []scenario {
 			consume(consumption{kinesis: "ferrokinesis", dynamo: "dynoxide", shards: 8, records: 20000, splits: 1, merges: 1})},
 		{"ours", "our emulators: 8 shards, 20,000 records, a split, a merge, a kill -9", false, 8 * time.Minute,
 			consume(consumption{kinesis: "ours", dynamo: "ours", shards: 8, records: 20000, splits: 1, merges: 1})},
-		{"streamclient", "the same with the Java client's defaults (leases of 20 s), and partitions split and merged meanwhile", false, 15 * time.Minute,
+		{"tablestore", "our Tablestore emulator, workers of ours at their defaults: one joins, a split, a merge, a kill -9, one leaves in order", false, 6 * time.Minute,
+			changesScenario},
+		{"streamclient", "as streamclient-smoke, with the Java client's defaults (leases of 20 s), and partitions split and merged meanwhile", false, 15 * time.Minute,
 			share(javaFleet{lease: 20 * time.Second, period: 6 * time.Second, rounds: 3, reshard: true})},
 	}
 }

@@ -39,6 +39,7 @@ type fleetRun struct {
 	j     *journal
 	kills []kill
 	notes []string
+	java  bool // workers of the Java client share the table
 }
 
 // streamClientScenario has workers of the Java Stream Client and ours share one status table on our emulator: Java alone; ours joins and is given
@@ -56,15 +57,96 @@ func streamClientScenario(ctx context.Context, r *runner, f javaFleet) (string, 
 	if err != nil {
 		return "", err
 	}
-	s := &fleetRun{runner: r, javaFleet: f, url: url, w: w, j: newJournal()}
+	s := &fleetRun{runner: r, javaFleet: f, url: url, w: w, j: newJournal(), java: true}
 	if err := s.play(ctx); err != nil {
 		return "", err
 	}
-	ledger, order, err := w.audit()
+	return s.verdict()
+}
+
+// changesScenario has only workers of ours, at their defaults: the second joins, partitions are split and merged, the first is killed, a third joins
+// and leaves in order.
+func changesScenario(ctx context.Context, r *runner) (string, error) {
+	url, err := r.tablestore(ctx)
 	if err != nil {
 		return "", err
 	}
-	shards, err := w.shards()
+	w, err := newWriter(ctx, url)
+	if err != nil {
+		return "", err
+	}
+	s := &fleetRun{runner: r, javaFleet: javaFleet{lease: 10 * time.Second, period: 2500 * time.Millisecond, rounds: 5}, url: url, w: w, j: newJournal()}
+	if err := w.write(s.rounds); err != nil {
+		return "", err
+	}
+	began := time.Now()
+	go1, err := s.goWorker(ctx, "go1")
+	if err != nil {
+		return "", err
+	}
+	if err := s.j.until(ctx, s.joining(), "the first change", func() bool { return s.j.distinct() > 0 }); err != nil {
+		return "", err
+	}
+	s.note("first change after %.2f s", time.Since(began).Seconds())
+	if _, err := s.goWorker(ctx, "go2"); err != nil {
+		return "", err
+	}
+	if err := s.share(ctx, "go2", "go1"); err != nil {
+		return "", err
+	}
+	if err := s.reshardTwice(ctx); err != nil {
+		return "", err
+	}
+	if err := s.killIt(ctx, go1); err != nil {
+		return "", err
+	}
+	go3, err := s.goWorker(ctx, "go3")
+	if err != nil {
+		return "", err
+	}
+	if err := s.share(ctx, "go3", "go2"); err != nil {
+		return "", err
+	}
+	owned, err := w.owned()
+	if err != nil {
+		return "", err
+	}
+	left := kill{worker: "go3", at: time.Now(), checkpoints: map[string]string{}}
+	for _, shard := range owned["go3"] {
+		left.checkpoints[shard] = ""
+	}
+	if _, err := go3.terminate(ctx, stopping); err != nil {
+		return "", err
+	}
+	if err := s.writeAndSee(ctx, s.joining()); err != nil {
+		return "", err
+	}
+	s.note("shards of go3 read by the other %.1f s after it was asked to stop", failover(s.j.deliveries(), left).Seconds())
+	return s.verdict()
+}
+
+// reshardTwice splits a partition and merges two while both workers read.
+func (s *fleetRun) reshardTwice(ctx context.Context) error {
+	for _, merge := range []bool{false, true} {
+		if err := s.w.write(s.rounds); err != nil {
+			return err
+		}
+		what, err := s.w.reshard(ctx, merge)
+		if err != nil {
+			return err
+		}
+		s.say("merge %v of %s", merge, what)
+	}
+	return s.writeAndSee(ctx, s.joining())
+}
+
+// verdict judges what was delivered by what the stream holds.
+func (s *fleetRun) verdict() (string, error) {
+	ledger, order, err := s.w.audit()
+	if err != nil {
+		return "", err
+	}
+	shards, err := s.w.shards()
 	if err != nil {
 		return "", err
 	}
@@ -98,18 +180,11 @@ func (s *fleetRun) play(ctx context.Context) error {
 		return err
 	}
 	if s.reshard {
-		for _, merge := range []bool{false, true} {
-			if err := s.w.write(s.rounds); err != nil {
-				return err
-			}
-			what, err := s.w.reshard(ctx, merge)
-			if err != nil {
-				return err
-			}
-			s.say("merge %v of %s", merge, what)
-		}
+		err = s.reshardTwice(ctx)
+	} else {
+		err = s.writeAndSee(ctx, s.joining())
 	}
-	if err := s.writeAndSee(ctx, s.joining()); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := s.killIt(ctx, java1); err != nil {
@@ -338,7 +413,10 @@ func (s *fleetRun) goWorker(ctx context.Context, name string) (*consumer, error)
 	}
 	c := &consumer{worker: name, events: filepath.Join(s.out, name+".events.jsonl")}
 	c.cmd = exec.Command(bin, "consume", "tablestore", "--instance", instance, "--table", stream, "--status-table", statusTable, "--endpoint", s.url,
-		"--worker-id", name, "--with-java", s.lease.String(), "--lease-duration", min(s.lease, 10*time.Second).String(), "--events", c.events)
+		"--worker-id", name, "--events", c.events)
+	if s.java {
+		c.cmd.Args = append(c.cmd.Args, "--with-java", s.lease.String(), "--lease-duration", min(s.lease, 10*time.Second).String())
+	}
 	c.cmd.Env = append(os.Environ(), "TABLESTORE_ACCESS_KEY_ID=interop", "TABLESTORE_ACCESS_KEY_SECRET=interop")
 	return c, s.follow(s.j, c, parseGoChange)
 }
