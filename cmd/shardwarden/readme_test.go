@@ -8,9 +8,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
+
+	"github.com/shardwarden/shardwarden/emulator/tablestore"
 )
 
 const root = "../.."
@@ -74,6 +77,44 @@ func TestReadmeLinks(t *testing.T) {
 			t.Errorf("link to %s: %v", l[1], err)
 		}
 	}
+}
+
+// The example of Tablestore prints a change as it happens.
+func TestTablestoreExample(t *testing.T) {
+	t.Parallel()
+	binary := filepath.Join(t.TempDir(), "example")
+	build := exec.Command("go", "build", "-o", binary, "./examples/tablestore")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	s := newShop(t, tablestore.Config{})
+	s.table("orders", 24, "id")
+	p := startProgram(t, binary, append([]string{"TABLESTORE_ENDPOINT=" + s.url, "TABLESTORE_INSTANCE=any"}, keys...))
+	// It begins at what is written once it runs, and does not say when that is.
+	printed, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			s.fill("orders", 1)
+			select {
+			case <-tick.C:
+			case <-printed:
+				return
+			}
+		}
+	}()
+	first, second := p.line(), p.line()
+	close(printed)
+	<-done
+	if !regexp.MustCompile(`^put "key \d\d"$`).MatchString(first) || !regexp.MustCompile(`^ +put n \d+$`).MatchString(second) {
+		t.Errorf("it printed %q and %q", first, second)
+	}
+	p.signal(syscall.SIGTERM)
+	p.rest()
+	p.wantExit(0)
 }
 
 // The first program runs as the README says, against the emulators of the program.

@@ -25,7 +25,7 @@ func main() {
 	instance := tablestore.Instance{Endpoint: os.Getenv("TABLESTORE_ENDPOINT"), Name: os.Getenv("TABLESTORE_INSTANCE")}
 	w, err := worker.New(worker.Config{
 		Streams: tablestore.Tables(instance, core.FromLatest, []string{"orders"}),
-		Store:   ots.New(ots.Instance(instance), "orders-status"),
+		Store:   ots.New(ots.Instance(instance), "orders_status"),
 		Process: func(ctx context.Context, b *core.Batch) error {
 			for i := range b.Records {
 				c := b.Records[i].Native.(*tablestore.Change)

@@ -102,7 +102,7 @@ func (s *summary) words() string {
 		say("All %s records came to a handler at least once, each key in order, parents before children.", grouped(v.produced))
 	}
 	if r := s.replica; r != nil && r.wrong == 0 {
-		say("A replica of the table, built from the changes alone, equals the table: %s rows.", grouped(r.rows))
+		say("A replica of the table, built from the changes alone, equals the table: %s.", count(r.rows, "row"))
 	}
 	say("%s put, %s given to handlers: %s distinct, %s again%s.", grouped(v.produced), grouped(v.delivered), grouped(v.distinct), grouped(v.duplicates), again(v))
 	say("%s and %s; shards changed hands %s.", count(s.played.splits, "split"), count(s.played.merges, "merge"), count(v.handovers, "time"))
