@@ -130,3 +130,26 @@ func TestHandOverThatIsNoLongerAskedFor(t *testing.T) {
 		})
 	}
 }
+
+// A worker that a new one finds in the table may have died a moment before: nothing is handed to it until it gave a sign of life.
+func TestStopHandsNothingToTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 4, nil)
+		if err := f.table.Announce(t.Context(), core.WorkerInfo{ID: "ghost", Beat: "1"}); err != nil {
+			t.Fatal(err)
+		}
+		a := f.start("a")
+		f.await("held", time.Minute, func() bool { return f.owners()["a"] > 0 })
+		a.stop()
+		<-a.done
+		if o := f.owners(); o["ghost"] != 0 || o["a"] != 0 {
+			t.Errorf("owners after the stop: %v", o)
+		}
+		f.start("b")
+		took := f.await("b has all", time.Minute, func() bool { return f.owners()["b"] == 4 })
+		if took > 12*time.Second {
+			t.Errorf("b had all after %v", took)
+		}
+		f.stopAll()
+	})
+}

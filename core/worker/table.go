@@ -31,6 +31,7 @@ type pulse struct {
 	since time.Time
 	again bool // a later reading showed it unchanged
 	moves int  // how often it was seen to change
+	came  bool // of a worker's: it was not there in an earlier reading
 	mark  int  // of a worker's: the number of the reading that last showed it
 }
 
@@ -69,6 +70,8 @@ type sighting struct {
 	life    pulse
 	// moved are the last two times the lease was seen to go from one owner to another.
 	moved [2]time.Time
+	// proven: its owner wrote it while we looked.
+	proven bool
 	// asked is when this worker last asked for the lease.
 	asked time.Time
 	// ours: a worker of this library has held the row while we looked, so an empty run means "given, not yet accepted".
@@ -136,8 +139,9 @@ func (t *table) read(s core.Sight, end time.Time, evidence evidence) {
 			p = &pulse{}
 			t.workers[w.ID] = p
 		}
+		came := p.came || p.since.IsZero() && t.looks > 1
 		p.see(beat{text: w.Beat}, end)
-		p.mark = t.looks
+		p.mark, p.came = t.looks, came
 	}
 	for id, p := range t.workers {
 		if p.mark != t.looks {
@@ -173,6 +177,12 @@ func (t *table) see(r *sighting, l *core.Lease, end time.Time, evidence evidence
 	moved := r.life.see(b, end)
 	if l.Owner != was.Owner && l.Owner != core.Nobody && was.Owner != core.Nobody {
 		r.moved = [2]time.Time{end, r.moved[0]}
+	}
+	switch {
+	case l.Owner != was.Owner:
+		r.proven = l.Run != "" // a take, or the write that accepts; a hand-over is another's
+	case moved:
+		r.proven = true
 	}
 	switch {
 	case l.Run != "":
@@ -267,6 +277,20 @@ func (t *table) present(me core.WorkerID, now time.Time, l limits) []core.Worker
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// proven are those of the workers present that gave a sign of life while this one looked. One that a first reading shows may have died before
+// it: it counts when shares are worked out, and is not given anything.
+func (t *table) proven(present []core.WorkerID, me core.WorkerID) []core.WorkerID {
+	alive := map[core.WorkerID]bool{me: true}
+	for id, p := range t.workers {
+		alive[id] = p.came || p.moves > 0
+	}
+	for _, r := range t.rows {
+		alive[r.lease.Owner] = alive[r.lease.Owner] || r.proven
+	}
+	alive[me] = true
+	return slices.DeleteFunc(slices.Clone(present), func(id core.WorkerID) bool { return !alive[id] })
 }
 
 // alarm is the earliest time at which a lease or a worker that was seen silent by two readings expires; zero where there is none. To look
