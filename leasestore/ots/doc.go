@@ -31,6 +31,9 @@
 // each begin with a mark of the Checkpoint they belong to (the first 16 hex digits of its SHA-256), and are void beside another. A row that
 // the Java client creates anew has none of them.
 //
+// A worker announces itself in a row of its own, StreamId shardwarden, StatusType WorkerKey, StatusValue its id: sw_beat, sw_load, sw_seen, and
+// sw_streams, so that fleets of different streams in one table don't count each other. Java workers announce nothing, and never read it.
+//
 // Rows of other kinds (another StatusType, as DataX writes) are never looked at or touched. A lease row that can't be read is reported and left
 // alone; the others go on.
 //

@@ -179,7 +179,7 @@ func (s *Store) sample(ctx context.Context) error {
 		return err
 	}
 	for _, r := range rows {
-		if r.kind == kindLease || slices.Contains(foreignKinds, r.kind) {
+		if r.kind == kindLease || r.kind == kindWorker || slices.Contains(foreignKinds, r.kind) {
 			return nil
 		}
 	}

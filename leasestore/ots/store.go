@@ -14,12 +14,14 @@ import (
 // Store is a status table. It is safe for concurrent use, and starts no goroutine.
 type Store struct {
 	settings
-	table  string
-	client *otsclient.Client
+	table     string
+	client    *otsclient.Client
+	announced announced
 }
 
 var (
 	_ core.LeaseStore  = (*Store)(nil)
+	_ core.Presence    = (*Store)(nil)
 	_ core.ManyUpdater = (*Store)(nil)
 	_ core.StartHolder = (*Store)(nil)
 	_ core.Sharer      = (*Store)(nil)
