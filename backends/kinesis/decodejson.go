@@ -83,6 +83,57 @@ func (p *page) jsonRecords(c *jsonCursor) error {
 	}
 }
 
+// member is one of a record.
+type member uint8
+
+const (
+	memberOther member = iota
+	memberData
+	memberKey
+	memberSequence
+	memberArrived
+	memberEncryption
+)
+
+// recordMember goes over the name of a record's member, up to its value.
+func (c *jsonCursor) recordMember() (member, error) {
+	c.space()
+	// As the service writes it, without space or escapes.
+	if rest := c.b[c.i:]; len(rest) > len(`"ApproximateArrivalTimestamp":`) {
+		n, m := 0, memberOther
+		switch rest[1] {
+		case 'D':
+			n, m = len(`"Data":`), memberData
+		case 'P':
+			n, m = len(`"PartitionKey":`), memberKey
+		case 'S':
+			n, m = len(`"SequenceNumber":`), memberSequence
+		case 'A':
+			n, m = len(`"ApproximateArrivalTimestamp":`), memberArrived
+		}
+		if n > 0 && string(rest[:n]) == memberNames[m] {
+			c.i += n
+			return m, nil
+		}
+	}
+	key, err := c.key()
+	switch string(key) {
+	case "Data":
+		return memberData, err
+	case "PartitionKey":
+		return memberKey, err
+	case "SequenceNumber":
+		return memberSequence, err
+	case "ApproximateArrivalTimestamp":
+		return memberArrived, err
+	case "EncryptionType":
+		return memberEncryption, err
+	}
+	return memberOther, err
+}
+
+var memberNames = [...]string{memberData: `"Data":`, memberKey: `"PartitionKey":`, memberSequence: `"SequenceNumber":`, memberArrived: `"ApproximateArrivalTimestamp":`}
+
 func jsonRecord(c *jsonCursor, r *core.Record) error {
 	if err := c.expect('{'); err != nil {
 		return err
@@ -92,26 +143,25 @@ func jsonRecord(c *jsonCursor, r *core.Record) error {
 		return nil
 	}
 	for {
-		key, err := c.key()
+		m, err := c.recordMember()
 		if err != nil {
 			return err
 		}
+		var s []byte
 		switch {
 		case c.null():
 			err = c.literal("null")
-		case string(key) == "Data":
+		case m == memberData:
 			r.Data, err = c.base64()
-		case string(key) == "PartitionKey":
-			var s []byte
+		case m == memberKey:
 			s, err = c.text()
 			r.Key = view(s)
-		case string(key) == "SequenceNumber":
-			var s []byte
+		case m == memberSequence:
 			s, err = c.text()
 			r.Sequence = view(s)
-		case string(key) == "ApproximateArrivalTimestamp":
+		case m == memberArrived:
 			r.Arrived, err = c.millis()
-		case string(key) == "EncryptionType":
+		case m == memberEncryption:
 			_, err = c.text()
 		default:
 			err = c.skip(0)
@@ -443,36 +493,41 @@ func (c *jsonCursor) literal(word string) error {
 // number is the text of a number.
 func (c *jsonCursor) number() ([]byte, error) {
 	c.space()
-	start := c.i
-	digits := func() int {
-		from := c.i
-		for c.i < len(c.b) && c.b[c.i]-'0' < 10 {
-			c.i++
+	b, i := c.b, c.i
+	at := func(ch byte) bool { return i < len(b) && b[i] == ch }
+	if at('-') {
+		i++
+	}
+	whole := digits(b[i:])
+	ok := whole == 1 || (whole > 1 && b[i] != '0')
+	i += whole
+	if ok && at('.') {
+		n := digits(b[i+1:])
+		i, ok = i+1+n, n > 0
+	}
+	if ok && (at('e') || at('E')) {
+		i++
+		if at('+') || at('-') {
+			i++
 		}
-		return c.i - from
-	}
-	at := func(chars string) bool {
-		if c.i < len(c.b) && bytes.IndexByte([]byte(chars), c.b[c.i]) >= 0 {
-			c.i++
-			return true
-		}
-		return false
-	}
-	at("-")
-	first := c.i
-	n := digits()
-	ok := n == 1 || (n > 1 && c.b[first] != '0')
-	if ok && at(".") {
-		ok = digits() > 0
-	}
-	if ok && at("eE") {
-		at("+-")
-		ok = digits() > 0
+		n := digits(b[i:])
+		i, ok = i+n, n > 0
 	}
 	if !ok {
 		return nil, errors.New("no value, or a number with a mistake in it")
 	}
-	return c.b[start:c.i], nil
+	c.i, b = i, b[c.i:i]
+	return b, nil
+}
+
+// digits is how many b begins with.
+func digits(b []byte) int {
+	for i, ch := range b {
+		if ch-'0' > 9 {
+			return i
+		}
+	}
+	return len(b)
 }
 
 func (c *jsonCursor) integer() (int64, error) {
