@@ -239,7 +239,9 @@ func FuzzOpen(f *testing.F) {
 			}
 			return
 		}
-		get := func(m protoreflect.Message, name protoreflect.Name) protoreflect.Value { return m.Get(m.Descriptor().Fields().ByName(name)) }
+		get := func(m protoreflect.Message, name protoreflect.Name) protoreflect.Value {
+			return m.Get(m.Descriptor().Fields().ByName(name))
+		}
 		keys, hashKeys, records := get(m, "keys").List(), get(m, "hash_keys").List(), get(m, "records").List()
 		if err != nil {
 			for i := range records.Len() { // some index or hash key must be to blame
