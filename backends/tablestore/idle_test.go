@@ -168,6 +168,23 @@ func TestTrimmedAfterALongPause(t *testing.T) {
 	})
 }
 
+// That the shard was empty a moment ago says nothing of the records that came since.
+func TestTrimmedBehindRecords(t *testing.T) {
+	bubble(t, emulator.Config{}, func(t *testing.T, r *rig) {
+		r.ok(r.create(24))
+		rd := r.open(r.source(MaxRecords(2)), r.only(), core.FromHorizon)
+		_, err := rd.Next(r.ctx)
+		r.ok(err)
+		r.puts(1, 4)
+		r.page(rd)
+		time.Sleep(time.Millisecond)
+		r.ok(r.Trim(instance, table, string(r.only()), time.Now()))
+		if _, err := rd.Next(r.ctx); !errors.Is(err, core.ErrTrimmed) {
+			t.Errorf("%v, want ErrTrimmed", err)
+		}
+	})
+}
+
 // A gap is ErrTrimmed, or stops the shard where the user wants that: then the error is not one behind which the engine goes on.
 func TestGap(t *testing.T) {
 	for name, stop := range map[string]bool{"goes on": false, "stops": true} {

@@ -365,6 +365,20 @@ func TestEndIsSaidTwice(t *testing.T) {
 	}
 }
 
+// On a shard that has ended the listing cannot tell that an answer was wrong: the second answer does.
+func TestEndOfClosedShardIsSaidTwice(t *testing.T) {
+	bubble(t, emulator.Config{}, func(t *testing.T, r *rig) {
+		r.ok(r.create(24))
+		want := r.puts(1, 5)
+		shard := r.only()
+		r.split(100)
+		r.fault(emulator.Fault{Kind: emulator.PartialPage, Operation: "GetStreamRecord", Times: 1})
+		r.fault(emulator.Fault{Kind: emulator.EndEarly, Times: 1})
+		got, _ := r.read(r.open(r.source(), shard, core.FromHorizon), 0)
+		r.same("behind an empty answer without an iterator", got, want)
+	})
+}
+
 // Damaged and cut answers are asked for again: nothing is lost, and no end is taken from them.
 func TestDamagedAnswersAreReadAgain(t *testing.T) {
 	for _, kind := range []emulator.Kind{emulator.Corrupt, emulator.Truncate, emulator.CutAnswer, emulator.DropAnswer} {
