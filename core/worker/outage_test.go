@@ -136,14 +136,19 @@ func TestEverythingFailsAtOnce(t *testing.T) {
 			a := f.start("a")
 			f.await("held", time.Minute, func() bool { return f.owners()["a"] == 8 })
 			time.Sleep(time.Duration(seed) * 37 * time.Millisecond)
-			sick.Store(true)
-			f.put(80, 40)
-			a.src.Break(source.Fault{Ops: []source.Op{source.Next, source.Open}, Err: fmt.Errorf("on purpose: %w", core.ErrUnavailable)})
-			if seed%2 == 0 {
-				a.store.Break(store.Fault{Ops: []store.Op{store.Look, store.List}, Err: core.ErrOtherStream})
-			}
 			again.id.Store(new(core.StreamID("orders:2")))
+			list := a.src.Break(source.Fault{Kind: source.Slow, Ops: []source.Op{source.Describe}, Hang: true})
+			look := func() {}
+			if seed%2 == 0 {
+				look = a.store.Break(store.Fault{Ops: []store.Op{store.Look}, Err: core.ErrOtherStream, Hang: true})
+			}
+			time.Sleep(3 * time.Second) // a listing and a look are under way
+			sick.Store(true)
+			a.src.Break(source.Fault{Ops: []source.Op{source.Next, source.Open}, Err: fmt.Errorf("on purpose: %w", core.ErrUnavailable)})
+			f.put(80, 40)
 			start := time.Now()
+			list()
+			look()
 			<-a.done
 			if d := time.Since(start); !errors.Is(a.err, core.ErrOtherStream) || d > 5*time.Second {
 				t.Errorf("seed %d: Run returned %v after %v", seed, a.err, d)
