@@ -11,7 +11,7 @@
 //
 // Adapters for a stream implement [StreamSource] and [ShardReader]: five methods. Adapters for a lease table implement [LeaseStore]: six.
 // More abilities are small interfaces that the engine finds once, at construction: [Resolver], [PositionOrder], [Clock] on a source;
-// [Presence], [ManyUpdater], [StartHolder], [Evidence] on a store. A missing one has a fallback that its comment names. examples/customsource is a source in
+// [Presence], [ManyUpdater], [StartHolder], [Evidence], [Sharer] on a store. A missing one has a fallback that its comment names. examples/customsource is a source in
 // two hundred lines, docs/adapters.md the way to one, and package conformance tells whether it is right.
 //
 // # The rules an adapter can rely on, and must keep

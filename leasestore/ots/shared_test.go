@@ -528,3 +528,30 @@ func TestJavaIsNotExpected(t *testing.T) {
 		}
 	})
 }
+
+// Answers are lost, and writes carried out after their sender has given up on them: no lease is lost by it, and nothing is read twice.
+func TestLostAnswersLoseNoLease(t *testing.T) {
+	newMixed(t, 4, func(m *mixed) {
+		m.startOurs("go")
+		m.send(40)
+		m.await("held", time.Minute, func() bool { return m.owners()["go"] == 4 && m.all() })
+		must(t, m.s.SetFault(emulator.Fault{Kind: emulator.DropAnswer, Operation: "UpdateRow", Probability: 0.15}))
+		must(t, m.s.SetFault(emulator.Fault{Kind: emulator.FailAfter, Code: "OTSTimeout", Operation: "UpdateRow", Probability: 0.05}))
+		for range 60 {
+			m.send(20)
+			time.Sleep(10 * time.Second)
+		}
+		m.s.ClearFaults()
+		m.await("all read", time.Minute, m.all)
+		if n := m.check(); n > 0 {
+			t.Errorf("%d records came twice", n)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, e := range m.events {
+			if e.Kind == worker.LeaseLost {
+				t.Errorf("%s lost at counter %d: %v %s", e.Key.Shard, e.Counter, e.Err, e.Text)
+			}
+		}
+	})
+}
