@@ -107,8 +107,8 @@ func TestPatienceEnds(t *testing.T) {
 		} {
 			began := time.Now()
 			err := do()
-			if d := time.Since(began); d < 5*time.Second || d > 11*time.Second {
-				t.Errorf("%s: it took %v, want about 10 s", call, d)
+			if d := time.Since(began); d < 2*time.Second || d > 10*time.Second+time.Millisecond { // the pause that would go beyond 10 s is not made
+				t.Errorf("%s: it took %v, want up to 10 s", call, d)
 			}
 			for _, text := range []string{"OTSInternalServerError", "table orders", "instance inst", "request "} {
 				if !errors.Is(err, core.ErrUnavailable) || !strings.Contains(err.Error(), text) {

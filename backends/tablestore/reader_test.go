@@ -47,6 +47,30 @@ func TestRecord(t *testing.T) {
 	})
 }
 
+// What a page holds stays until the page is released, whatever is read meanwhile.
+func TestPagesStay(t *testing.T) {
+	bubble(t, emulator.Config{}, func(t *testing.T, r *rig) {
+		r.ok(r.create(24))
+		rd := r.open(r.source(MaxRecords(5)), r.only(), core.FromHorizon)
+		var pages []*core.Page
+		for i := range 40 {
+			r.puts(1, 5)
+			pages = append(pages, r.page(rd))
+			if i%4 == 3 { // now and then one is
+				pages[0].Release()
+				pages = pages[1:]
+			}
+		}
+		for _, p := range pages {
+			for i := range p.Records {
+				if c, err := ParseChange(p.Records[i].Data); err != nil || !equal(c, p.Records[i].Native.(*Change)) {
+					t.Fatalf("data became %s, %v", p.Records[i].Data, err)
+				}
+			}
+		}
+	})
+}
+
 // A position inside a batch is the batch's iterator and a count: reading resumes by reading so many again.
 func TestResumeInsideBatch(t *testing.T) {
 	for name, partial := range map[string]int{"the service gives all that is asked for": 0, "it gives two at a time": 2} {
