@@ -2,27 +2,24 @@ package kinesis
 
 import "encoding/binary"
 
-// base64Bad marks what is not of the alphabet; the values of four characters take 24 bits.
-const base64Bad = 1 << 31
+// base64Bad marks what is not of the alphabet.
+const base64Bad = 1 << 15
 
-// base64At holds, for each of the four places of a group, what a character contributes.
-var base64At = func() (t [4][256]uint32) {
+// base64Pairs holds the 12 bits of each two characters, the first in the low byte. It is large; what is used of it, the pairs of the alphabet, is
+// some 12 kB.
+var base64Pairs = func() *[1 << 16]uint16 {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-	for place := range t {
-		for c := range t[place] {
-			t[place][c] = base64Bad
-		}
-		for v := range alphabet {
-			t[place][alphabet[v]] = uint32(v) << (18 - 6*place)
+	t := new([1 << 16]uint16)
+	for i := range t {
+		t[i] = base64Bad
+	}
+	for first := range alphabet {
+		for second := range alphabet {
+			t[int(alphabet[second])<<8|int(alphabet[first])] = uint16(first<<6 | second)
 		}
 	}
 	return t
 }()
-
-func base64Group(b []byte) uint32 {
-	_ = b[3]
-	return base64At[0][b[0]] | base64At[1][b[1]] | base64At[2][b[2]] | base64At[3][b[3]]
-}
 
 // decodeBase64 decodes standard base64 with padding in place, and returns the part of b that holds the result. As encoding/base64 outside of
 // strict mode it does not look at the bits that the padding leaves over; line breaks it does not take.
@@ -37,35 +34,34 @@ func decodeBase64(b []byte) ([]byte, bool) {
 	// Eight characters a step. Eight bytes are written for six, which never reaches what is not yet read.
 	in, out := 0, 0
 	for ; in+8 <= n-4; in, out = in+8, out+6 {
-		s := b[in : in+8 : in+8]
-		v, w := base64Group(s[:4]), base64Group(s[4:])
-		if (v|w)&base64Bad != 0 {
+		v := binary.LittleEndian.Uint64(b[in:])
+		p, q, r, s := base64Pairs[uint16(v)], base64Pairs[uint16(v>>16)], base64Pairs[uint16(v>>32)], base64Pairs[uint16(v>>48)]
+		if (p|q|r|s)&base64Bad != 0 {
 			return nil, false
 		}
-		binary.BigEndian.PutUint64(b[out:], uint64(v)<<40|uint64(w)<<16)
+		binary.BigEndian.PutUint64(b[out:], uint64(p)<<52|uint64(q)<<40|uint64(r)<<28|uint64(s)<<16)
 	}
-	for ; in < n-4; in, out = in+4, out+3 {
-		v := base64Group(b[in : in+4])
-		if v&base64Bad != 0 {
+	for ; in < n; in, out = in+4, out+3 {
+		v := binary.LittleEndian.Uint32(b[in:])
+		size := 3
+		if in == n-4 {
+			// Padding counts as zeros.
+			if v>>24 == '=' {
+				v, size = v&0xffffff|'A'<<24, 2
+				if v>>16&0xff == '=' {
+					v, size = v&0xff00ffff|'A'<<16, 1
+				}
+			}
+		}
+		p, q := base64Pairs[uint16(v)], base64Pairs[uint16(v>>16)]
+		if (p|q)&base64Bad != 0 {
 			return nil, false
 		}
-		b[out], b[out+1], b[out+2] = byte(v>>16), byte(v>>8), byte(v)
+		group := uint32(p)<<12 | uint32(q)
+		for i := range size {
+			b[out+i] = byte(group >> (16 - 8*i))
+		}
+		out += size - 3
 	}
-	last := [4]byte(b[n-4:])
-	size := 3
-	switch {
-	case last[2] == '=' && last[3] == '=':
-		last[2], last[3], size = 'A', 'A', 1
-	case last[3] == '=':
-		last[3], size = 'A', 2
-	}
-	v := base64Group(last[:])
-	if v&base64Bad != 0 {
-		return nil, false
-	}
-	for i := range size {
-		b[out+i] = byte(v >> (16 - 8*i))
-	}
-	out += size
 	return b[:out:out], true
 }

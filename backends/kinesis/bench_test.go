@@ -210,7 +210,7 @@ func BenchmarkAgainstSDK(b *testing.B) {
 // as many records per CPU second. The worker's lease table is in memory, its handler does nothing.
 func BenchmarkWholePath(b *testing.B) {
 	for _, size := range []int{200, 1000} {
-		stream := benchStream{Shards: 8, Records: 6_000_000 / size, Bytes: size}
+		stream := benchStream{Shards: 8, Records: 12_000_000 / size, Bytes: size}
 		for _, format := range []string{"CBOR", "JSON"} {
 			b.Run(fmt.Sprintf("%s/%dB", format, size), func(b *testing.B) {
 				url := startBench(b, stream)

@@ -8,6 +8,9 @@
 // the last record that was delivered, so nothing is repeated or skipped. A shard ends with the children that the service names; where it
 // names none (some emulators) the listing is asked.
 //
+// Pages are decoded into memory that is used again once the engine has released them: what a handler keeps of a record it must clone
+// ([core.Record.Clone]). A build with the tag poisonpages overwrites released pages, which shows who does not.
+//
 // A position's token is a sequence number. The service does not say when a sequence number lies before its oldest record: it goes on with
 // the oldest it has. A reader opened at such a position warns in the log, since records may have been lost in between; it cannot tell
 // whether there were any.

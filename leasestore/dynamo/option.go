@@ -37,7 +37,9 @@ func Endpoint(url string) Option { return func(s *settings) { s.endpoint = url }
 // announced. Default: silent.
 func Logger(l *slog.Logger) Option { return func(s *settings) { s.log = l } }
 
-// ClientOptions change the client of the service, after everything else. Conditional writes stay without retries.
+// ClientOptions change the client of the service, after everything else. Conditional writes stay without retries. Updates go without the SDK's
+// stack of middleware, in the form of one that went through it less than a minute ago, unless the client has anything of its own in the
+// stack: APIOptions, interceptors, tracing, metrics, request logs, a resolver of signatures, endpoint discovery.
 func ClientOptions(f ...func(*dynamodb.Options)) Option {
 	return func(s *settings) { s.client = append(s.client, f...) }
 }
