@@ -22,13 +22,22 @@ type Config struct {
 	// end, in one step: until then records go to the parents.
 	UpdateDelay time.Duration
 
+	// ConsumerLimit is how many consumers a stream may have; default 20.
+	ConsumerLimit int
+	// ConsumerDelay is how long a consumer is CREATING, and DELETING once deregistered; 0 means not at all.
+	ConsumerDelay time.Duration
+	// SubscriptionLife is how long a subscription lasts; default 5 minutes.
+	SubscriptionLife time.Duration
+	// HeartbeatEvery is after how long without records a subscription sends an event without any; default 5 seconds.
+	HeartbeatEvery time.Duration
+
 	// IteratorLife is how long a shard iterator can be used; default 5 minutes.
 	IteratorLife time.Duration
 	// Retention of new streams; default 24 hours. DescribeStream rounds it up to whole hours.
 	Retention time.Duration
 
 	// NoLimits turns off the limits of each shard: 5 reads, 2 MiB read, 5 iterators, 1000 records and 1 MiB written a
-	// second. Limits on the size of a request stay.
+	// second, and the 2 MiB a second of each subscription. Limits on the size of a request stay.
 	NoLimits bool
 
 	// Seed makes the dice of faults repeatable.
@@ -48,6 +57,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.ShardLimit == 0 {
 		c.ShardLimit = 1000
+	}
+	if c.ConsumerLimit == 0 {
+		c.ConsumerLimit = defaultConsumers
+	}
+	if c.SubscriptionLife == 0 {
+		c.SubscriptionLife = 5 * time.Minute
+	}
+	if c.HeartbeatEvery == 0 {
+		c.HeartbeatEvery = 5 * time.Second
 	}
 	if c.IteratorLife == 0 {
 		c.IteratorLife = 5 * time.Minute
@@ -80,12 +98,15 @@ func (c Config) Validate() error {
 	if c.ShardLimit < 0 {
 		bad("ShardLimit", c.ShardLimit, "1 or more")
 	}
-	for field, d := range map[string]time.Duration{"CreateDelay": c.CreateDelay, "UpdateDelay": c.UpdateDelay} {
+	if c.ConsumerLimit < 0 {
+		bad("ConsumerLimit", c.ConsumerLimit, "1 or more")
+	}
+	for field, d := range map[string]time.Duration{"CreateDelay": c.CreateDelay, "UpdateDelay": c.UpdateDelay, "ConsumerDelay": c.ConsumerDelay} {
 		if d < 0 {
 			bad(field, d, "0 or more")
 		}
 	}
-	for field, d := range map[string]time.Duration{"IteratorLife": c.IteratorLife, "Retention": c.Retention} {
+	for field, d := range map[string]time.Duration{"IteratorLife": c.IteratorLife, "Retention": c.Retention, "SubscriptionLife": c.SubscriptionLife, "HeartbeatEvery": c.HeartbeatEvery} {
 		if d < time.Millisecond {
 			bad(field, d, "a millisecond or more")
 		}

@@ -51,7 +51,23 @@ const (
 	EndEarly Kind = "end-early"
 	// StaleList lets ListShards and DescribeStream tell how the shards were Fault.Delay ago.
 	StaleList Kind = "stale-list"
+
+	// FailStream ends a subscription by an error of the name Fault.Exception within its stream.
+	FailStream Kind = "fail-stream"
+	// CutStream closes a subscription's connection in the middle of an event.
+	CutStream Kind = "cut-stream"
+	// CorruptEvent damages an event on its way.
+	CorruptEvent Kind = "corrupt-event"
+	// HalfOpen leaves a subscription open but silent for good: nothing more is sent, heartbeats neither.
+	HalfOpen Kind = "half-open"
 )
+
+// pushKinds meet the events of subscriptions, not calls: Fault.Skip, Times and Probability count events.
+var pushKinds = []Kind{FailStream, CutStream, CorruptEvent, HalfOpen}
+
+// streamExceptions are the errors that the API model has within the stream of SubscribeToShard.
+var streamExceptions = []string{"ResourceNotFoundException", "ResourceInUseException", "KMSDisabledException", "KMSInvalidStateException", "KMSAccessDeniedException",
+	"KMSNotFoundException", "KMSOptInRequired", "KMSThrottlingException", "InternalFailureException"}
 
 // only lists the operations a kind makes sense for; a kind not in it goes with all.
 var only = map[Kind][]string{
@@ -61,10 +77,14 @@ var only = map[Kind][]string{
 	FailRecords:     {"PutRecords"},
 	ThrottleRecords: {"PutRecords"},
 	StaleList:       {"ListShards", "DescribeStream"},
+	FailStream:      {"SubscribeToShard"},
+	CutStream:       {"SubscribeToShard"},
+	CorruptEvent:    {"SubscribeToShard"},
+	HalfOpen:        {"SubscribeToShard"},
 }
 
 var kinds = []Kind{Delay, Throttle, LimitExceeded, KMSThrottle, Internal, Unavailable, AccessDenied, ExpireIterator,
-	DropRequest, DropAnswer, CutAnswer, Hang, FailRecords, ThrottleRecords, PartialPage, EndEarly, StaleList}
+	DropRequest, DropAnswer, CutAnswer, Hang, FailRecords, ThrottleRecords, PartialPage, EndEarly, StaleList, FailStream, CutStream, CorruptEvent, HalfOpen}
 
 // Fault is one way in which calls go wrong. Of a call's matching faults all delays add up, the first refusal wins,
 // and the rest combine.
@@ -85,6 +105,8 @@ type Fault struct {
 
 	Delay   time.Duration // of Delay and StaleList
 	Records int           // of PartialPage
+
+	Exception string // of FailStream, such as "ResourceInUseException"; default "InternalFailureException"
 }
 
 // Validate says what is wrong with the fault, naming the field.
@@ -114,6 +136,9 @@ func (f Fault) Validate() error {
 	}
 	if f.Records < 0 {
 		return bad("Records", f.Records, "0 or more")
+	}
+	if f.Exception != "" && (f.Kind != FailStream || !slices.Contains(streamExceptions, f.Exception)) {
+		return bad("Exception", fmt.Sprintf("%q", f.Exception), fmt.Sprintf("empty, or with kind %s one of %q", FailStream, streamExceptions))
 	}
 	if (f.Kind == Delay || f.Kind == StaleList) && f.Delay <= 0 {
 		return bad("Delay", f.Delay, "more than 0")
@@ -148,6 +173,9 @@ type armedFault struct {
 func (fs *faultSet) add(f Fault) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	if f.Kind == FailStream && f.Exception == "" {
+		f.Exception = "InternalFailureException"
+	}
 	fs.armed = append(fs.armed, &armedFault{Fault: f})
 }
 
@@ -200,7 +228,7 @@ func (s *Server) effectsOn(operation string, t target) effects {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, f := range fs.armed {
-		if f.Kind == FailRecords || f.Kind == ThrottleRecords || !f.matches(operation, t.stream, t.shard) || !fs.strike(f) {
+		if f.Kind == FailRecords || f.Kind == ThrottleRecords || slices.Contains(pushKinds, f.Kind) || !f.matches(operation, t.stream, t.shard) || !fs.strike(f) {
 			continue
 		}
 		switch f.Kind {
@@ -279,6 +307,19 @@ func (s *Server) recordFault(stream, shard string) *apiError {
 		return s.rateExceeded(stream, shard)
 	}
 	return nil
+}
+
+// pushFault gives the fault that the next event of a subscription meets.
+func (s *Server) pushFault(stream, shard string) (Fault, bool) {
+	fs := &s.faults
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, f := range fs.armed {
+		if slices.Contains(pushKinds, f.Kind) && f.matches("SubscribeToShard", stream, shard) && fs.strike(f) {
+			return f.Fault, true
+		}
+	}
+	return Fault{}, false
 }
 
 // wait blocks for d, or until the client or the server has gone; false then.

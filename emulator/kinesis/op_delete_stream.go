@@ -2,7 +2,7 @@ package kinesis
 
 type deleteStreamInput struct {
 	streamRef
-	EnforceConsumerDeletion *bool // there are no consumers to delete
+	EnforceConsumerDeletion *bool
 }
 
 func deleteStream(s *Server, c *call, in *deleteStreamInput) (answer, error) {
@@ -20,7 +20,14 @@ func deleteStream(s *Server, c *call, in *deleteStreamInput) (answer, error) {
 	if st.state == stateCreating {
 		return nil, inUse("Stream %s under account %s not ACTIVE, instead in state %s", st.name, s.config.Account, st.state)
 	}
+	if n := len(st.consumers); n > 0 && (in.EnforceConsumerDeletion == nil || !*in.EnforceConsumerDeletion) {
+		return nil, inUse("Stream %s under account %s has %d registered consumers; deregister them, or set EnforceConsumerDeletion.", st.name, s.config.Account, n)
+	}
 	st.openShards = nil
+	st.consumers = nil
+	for _, h := range st.shards {
+		h.changed()
+	}
 	s.begin(st, stateDeleting, c.ms, s.config.CreateDelay, func(int64) { delete(s.streams, st.name) })
 	return nil, nil
 }

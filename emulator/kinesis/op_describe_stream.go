@@ -12,11 +12,12 @@ type description struct {
 	retention              time.Duration
 	open                   int
 	maxRecord              int
+	consumers              int
 }
 
 func (s *Server) description(st *stream) description {
 	return description{name: st.name, arn: s.arnOf(st.name), state: st.state, mode: st.mode, created: st.created,
-		retention: st.retention, open: len(st.openShards), maxRecord: st.maxRecord}
+		retention: st.retention, open: len(st.openShards), maxRecord: st.maxRecord, consumers: len(st.consumers)}
 }
 
 func retentionHours(d time.Duration) int64 { return int64(math.Ceil(d.Hours())) }
@@ -62,7 +63,7 @@ func describeStreamSummary(s *Server, c *call, in *describeStreamSummaryInput) (
 		w.openMap()
 		w.description(d)
 		w.intField("OpenShardCount", int64(d.open))
-		w.intField("ConsumerCount", 0)
+		w.intField("ConsumerCount", int64(d.consumers))
 		w.intField("MaxRecordSizeInKiB", int64(d.maxRecord>>10))
 		w.closeMap()
 	}, nil

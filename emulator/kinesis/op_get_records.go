@@ -34,6 +34,17 @@ type childShard struct {
 	start, end hashKey
 }
 
+func childrenOf(h *shard) (children []childShard) {
+	for _, k := range h.children {
+		ch := childShard{id: k.id, start: k.start, end: k.end}
+		for _, p := range k.parents {
+			ch.parents = append(ch.parents, p.id)
+		}
+		children = append(children, ch)
+	}
+	return children
+}
+
 func getRecords(s *Server, c *call, in *getRecordsInput) (answer, error) {
 	var v validation
 	if in.ShardIterator == nil {
@@ -95,13 +106,7 @@ func getRecords(s *Server, c *call, in *getRecordsInput) (answer, error) {
 	var children []childShard
 	switch {
 	case !more && !h.open():
-		for _, k := range h.children {
-			ch := childShard{id: k.id, start: k.start, end: k.end}
-			for _, p := range k.parents {
-				ch.parents = append(ch.parents, p.id)
-			}
-			children = append(children, ch)
-		}
+		children = childrenOf(h)
 	case c.fx.endEarly:
 	default:
 		it.issued, it.generation = c.ms, s.iterators

@@ -73,6 +73,7 @@ func (s *Server) put(st *stream, c *call, r *recordInput, k hashKey) (h *shard, 
 	}
 	q = sequence{stream: st.created, n: st.tick(), shard: h.index}
 	h.log.append(q.n, c.ms, *r.PartitionKey, r.Data)
+	h.changed()
 	return h, q, nil
 }
 

@@ -166,7 +166,7 @@ func TestWireRefusals(t *testing.T) {
 		"empty body":         {"POST", ``, func(http.Header) {}, 200, "", "StreamNames"},
 		"no credentials":     {"POST", `{}`, func(h http.Header) { h.Del("Authorization") }, 400, "MissingAuthenticationTokenException", "Missing"},
 		"unknown operation":  {"POST", `{}`, func(h http.Header) { h.Set("X-Amz-Target", targetPrefix+"Frobnicate") }, 400, "UnknownOperationException", "Frobnicate"},
-		"fan-out":            {"POST", `{}`, func(h http.Header) { h.Set("X-Amz-Target", targetPrefix+"SubscribeToShard") }, 400, "UnknownOperationException", "SubscribeToShard"},
+		"fan-out, empty":     {"POST", `{}`, func(h http.Header) { h.Set("X-Amz-Target", targetPrefix+"SubscribeToShard") }, 400, "ValidationException", "startingPosition"},
 		"another service":    {"POST", `{}`, func(h http.Header) { h.Set("X-Amz-Target", "DynamoDB_20120810.Scan") }, 400, "UnknownOperationException", "DynamoDB"},
 		"no target":          {"POST", `{}`, func(h http.Header) { h.Del("X-Amz-Target") }, 400, "UnknownOperationException", "X-Amz-Target"},
 		"unknown type":       {"POST", `{}`, func(h http.Header) { h.Set("Content-Type", "text/xml") }, 404, "UnknownOperationException", "text/xml"},

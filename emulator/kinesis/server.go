@@ -70,6 +70,8 @@ type call struct {
 	now       time.Time
 	ms        int64 // now, in milliseconds since 1970
 	fx        effects
+
+	subscription *subscription // of a call that is answered by a stream of events
 }
 
 // answer writes the members of an operation's output; nil stands for an empty body.
@@ -138,6 +140,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	isCBOR := strings.HasPrefix(r.Header.Get("Content-Type"), cborType)
 	c := &call{}
 	a, err := s.serve(w, r, c, isCBOR)
+	if err == nil && c.subscription != nil {
+		c.subscription.serve(w, r, c.fx)
+		return
+	}
 	if errors.Is(err, errDrop) || err == nil && c.fx.dropAnswer {
 		panic(http.ErrAbortHandler) // net/http's way to close a connection without an answer
 	}
@@ -216,6 +222,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, c *call, isCBOR b
 	}
 	if t := r.Header.Get("Content-Type"); !isCBOR && !strings.HasPrefix(t, jsonType) && !strings.HasPrefix(t, "application/json") {
 		return nil, &apiError{http.StatusNotFound, "UnknownOperationException", fmt.Sprintf("Content-Type is %q, want %s or %s", t, jsonType, cborType)}
+	}
+	if isCBOR && name == "SubscribeToShard" {
+		return nil, refuse("UnknownOperationException", "SubscribeToShard is called in JSON, as its events are in JSON") // so does the Java SDK, which speaks CBOR otherwise
 	}
 	c.operation = name
 	run, ok := operations[name]

@@ -22,6 +22,8 @@ type shard struct {
 
 	log    recordLog
 	limits shardLimits
+
+	subscriptions []*subscription // running ones
 }
 
 func (h *shard) open() bool { return h.closed == 0 }

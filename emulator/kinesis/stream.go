@@ -28,8 +28,9 @@ type stream struct {
 	retention  time.Duration
 	maxRecord  int // bytes of key and data
 	tags       map[string]string
-	shards     []*shard // listed ones, by index
-	openShards []*shard // by hash key
+	shards     []*shard             // listed ones, by index
+	openShards []*shard             // by hash key
+	consumers  map[string]*consumer // by name
 	nextIndex  uint32
 	counter    uint64 // the last one given out
 
@@ -58,6 +59,7 @@ func (st *stream) addShard(at int64, start, end hashKey, parents ...*shard) *sha
 
 func (st *stream) closeShard(h *shard, at int64) {
 	h.closed, h.last = at, st.tick()
+	h.changed()
 }
 
 // split closes h and opens two children that meet at middle, which belongs to the upper one.
@@ -113,6 +115,7 @@ func (s *Server) settle(st *stream, now int64) {
 		st.state = stateActive
 		change(st.due)
 	}
+	st.settleConsumers(now)
 	horizon := now - st.retention.Milliseconds()
 	for len(st.shards) > 0 {
 		i := slices.IndexFunc(st.shards, func(h *shard) bool { return !h.open() && h.closed < horizon })
@@ -135,6 +138,7 @@ func (st *stream) forget(i int) {
 	h := st.shards[i]
 	h.listed, h.log, h.children = false, recordLog{}, nil
 	h.parents = nil
+	h.changed()
 	st.shards = slices.Delete(st.shards, i, i+1)
 }
 
@@ -145,6 +149,9 @@ func (s *Server) begin(st *stream, state string, now int64, d time.Duration, cha
 		return
 	}
 	st.state, st.due, st.change = state, now+d.Milliseconds(), change
+	for _, h := range st.shards {
+		h.changed() // they wait until due at most
+	}
 }
 
 // find gives the stream a request means, whatever its state. The server is locked by the caller.

@@ -93,7 +93,10 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return fmt.Errorf("--addr %s: %w", addr, err)
 	}
 	handler, end := build(kind, region, seed, latency, throttle)
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true) // the Java SDK subscribes to shards by HTTP/2 alone
+	server := &http.Server{Handler: handler, Protocols: protocols, ReadHeaderTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	url := "http://" + listener.Addr().String()
