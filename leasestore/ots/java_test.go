@@ -23,8 +23,8 @@ type javaWorker struct {
 	id      string
 	stream  string
 	sdk     *tablestore.TableStoreClient
-	source  *source.Stream
-	deliver func(by, shard string, r *core.Record)
+	source  javaSource
+	deliver func(by, shard, key string, n int)
 
 	mu     sync.Mutex // never held across a call
 	owned  map[string]*javaLease
@@ -33,6 +33,23 @@ type javaWorker struct {
 	err    error // what it died of
 	cancel context.CancelFunc
 	done   chan struct{}
+}
+
+// javaSource is the stream as a Java worker reads it.
+type javaSource interface {
+	shards(ctx context.Context) ([]core.Shard, error) // parents first
+	open(ctx context.Context, shard, checkpoint string) (javaReader, error)
+}
+
+// javaReader gives batches, each with the checkpoint behind it, empty where it is the former; SHARD_END is the last.
+type javaReader interface {
+	next(ctx context.Context) (batch []javaRecord, checkpoint string, err error)
+	close()
+}
+
+type javaRecord struct {
+	key string
+	n   int
 }
 
 // The defaults of ClientConfig.
@@ -68,10 +85,10 @@ type javaLease struct {
 	stopped chan struct{}
 }
 
-func startJava(ctx context.Context, s *service, id string, src *source.Stream, deliver func(by, shard string, r *core.Record)) *javaWorker {
+func startJava(ctx context.Context, s *service, id, stream string, src javaSource, deliver func(by, shard, key string, n int)) *javaWorker {
 	ctx, cancel := context.WithCancel(ctx)
 	j := &javaWorker{
-		id: id, stream: string(stream), sdk: s.sdk, source: src, deliver: deliver, cancel: cancel, done: make(chan struct{}),
+		id: id, stream: stream, sdk: s.sdk, source: src, deliver: deliver, cancel: cancel, done: make(chan struct{}),
 		owned: map[string]*javaLease{}, seen: map[string]*javaSighting{},
 	}
 	go func() {
@@ -168,7 +185,7 @@ func (j *javaWorker) list() ([]javaRow, error) {
 // counterTime is when the counter of a lease moved last, as the vendor's command line derives it: by the timestamp of the cell.
 func (j *javaWorker) counterTime(shard string) (time.Time, error) {
 	out, err := j.sdk.GetRow(&tablestore.GetRowRequest{SingleRowQueryCriteria: &tablestore.SingleRowQueryCriteria{
-		TableName: status, PrimaryKey: rowKey(string(stream), "LeaseKey", shard), MaxVersion: 1,
+		TableName: status, PrimaryKey: rowKey(j.stream, "LeaseKey", shard), MaxVersion: 1,
 	}})
 	if err != nil {
 		return time.Time{}, err
@@ -243,7 +260,7 @@ func counterIs(n int64) *tablestore.SingleColumnCondition {
 
 // syncShards is ShardSyncer: a lease for every listed shard, parents first, and none for others.
 func (j *javaWorker) syncShards(ctx context.Context) error {
-	shards, err := j.source.Shards(ctx, core.Position{})
+	shards, err := j.source.shards(ctx)
 	if err != nil {
 		return err
 	}
@@ -255,7 +272,6 @@ func (j *javaWorker) syncShards(ctx context.Context) error {
 	for _, r := range rows {
 		has[r.shard] = true
 	}
-	slices.SortFunc(shards, func(a, b core.Shard) int { return cmp.Compare(a.ID, b.ID) }) // names grow here, so parents come first
 	for _, s := range shards {
 		if has[string(s.ID)] {
 			delete(has, string(s.ID))
@@ -490,39 +506,26 @@ func (j *javaWorker) consume(life, ctx context.Context, l *javaLease) {
 			sleep(life, javaPoll)
 		}
 	}
-	at := core.FromHorizon
-	switch l.row.checkpoint {
-	case "TRIM_HORIZON":
-	case "SHARD_END":
+	if l.row.checkpoint == "SHARD_END" {
 		return // TERMINATE; the lease is kept and renewed
-	default:
-		at = core.Position{Token: l.row.checkpoint}
 	}
-	reader, err := j.source.Open(ctx, core.Shard{ID: core.ShardID(l.row.shard)}, at)
+	reader, err := j.source.open(ctx, l.row.shard, l.row.checkpoint)
 	if err != nil {
 		return
 	}
-	defer func() { _ = reader.Close() }()
+	defer reader.close()
 	for ctx.Err() == nil {
-		page, err := reader.Next(ctx)
+		batch, checkpoint, err := reader.next(ctx)
 		if err != nil {
 			return
 		}
-		checkpoint := ""
-		for i := range page.Records {
-			j.deliver(j.id, l.row.shard, &page.Records[i])
-			checkpoint = page.Records[i].Sequence
-		}
-		if page.End {
-			checkpoint = "SHARD_END"
-		}
-		if page.Release != nil {
-			page.Release()
+		for _, r := range batch {
+			j.deliver(j.id, l.row.shard, r.key, r.n)
 		}
 		if checkpoint == "" {
 			continue
 		}
-		if ok, err := j.write(l, map[string]any{"Checkpoint": checkpoint}); !ok || err != nil || page.End {
+		if ok, err := j.write(l, map[string]any{"Checkpoint": checkpoint}); !ok || err != nil || checkpoint == "SHARD_END" {
 			return
 		}
 	}
@@ -537,4 +540,45 @@ func (j *javaWorker) transfer(l *javaLease) {
 	if to != "" {
 		_, _ = j.write(l, map[string]any{"LeaseOwner": to})
 	}
+}
+
+// memorySource is a stream in memory for a Java worker.
+type memorySource struct{ *source.Stream }
+
+func (s memorySource) shards(ctx context.Context) ([]core.Shard, error) {
+	shards, err := s.Shards(ctx, core.Position{})
+	slices.SortFunc(shards, func(a, b core.Shard) int { return cmp.Compare(a.ID, b.ID) }) // names grow, so parents come first
+	return shards, err
+}
+
+func (s memorySource) open(ctx context.Context, shard, checkpoint string) (javaReader, error) {
+	at, err := core.ParsePosition(checkpoint, 0, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Open(ctx, core.Shard{ID: core.ShardID(shard)}, at)
+	return memoryReader{r}, err
+}
+
+type memoryReader struct{ core.ShardReader }
+
+func (r memoryReader) close() { _ = r.Close() }
+
+func (r memoryReader) next(ctx context.Context) (batch []javaRecord, checkpoint string, err error) {
+	page, err := r.Next(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	for i := range page.Records {
+		key, n := memoryRecord(&page.Records[i])
+		batch = append(batch, javaRecord{key, n})
+		checkpoint = page.Records[i].Sequence
+	}
+	if page.End {
+		checkpoint = "SHARD_END"
+	}
+	if page.Release != nil {
+		page.Release()
+	}
+	return batch, checkpoint, nil
 }

@@ -22,7 +22,8 @@ import (
 type mixed struct {
 	t     *testing.T
 	s     *service
-	src   *source.Stream
+	over  mixedStream
+	src   *source.Stream // what it is over, where that is in memory
 	start core.Position
 	opts  []ots.Option
 
@@ -47,15 +48,20 @@ type ourWorker struct {
 	done chan struct{}
 	err  error
 	gate *gate
-	src  *source.Stream
+	cut  func() // takes it off the network, as kill -9 does: from here on nobody hears of it
 }
 
 func newMixed(t *testing.T, shards int, f func(m *mixed)) {
+	newMixedOver(t, func(m *mixed) {
+		m.src = source.New("orders", shards, source.Idle(time.Second), source.WithID(stream))
+		m.over = inMemory{m.src}
+	}, f)
+}
+
+func newMixedOver(t *testing.T, over func(m *mixed), f func(m *mixed)) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &mixed{
-			t: t, s: newService(emulator.Config{}), src: source.New("orders", shards, source.Idle(time.Second), source.WithID(stream)), start: core.FromHorizon,
-			opts: []ots.Option{ots.WithJava(javaDuration)}, put: map[string]int{},
-		}
+		m := &mixed{t: t, s: newService(emulator.Config{}), start: core.FromHorizon, opts: []ots.Option{ots.WithJava(javaDuration)}, put: map[string]int{}}
+		over(m)
 		must(t, m.s.store().Prepare(t.Context()))
 		// Rows of DataX stand beside the leases all the time.
 		must(t, m.s.put(rowKey(string(stream), "CheckpointForDataxReader", "   1764500000000\tshardId-000000000000"), ots.Columns{"Checkpoint": "it", "Version": int64(1)}))
@@ -95,28 +101,31 @@ func (m *mixed) end() {
 	}
 }
 
-func (m *mixed) record(by, shard string, r *core.Record) {
+func (m *mixed) record(by, shard, key string, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var n int
-	if _, err := fmt.Sscan(string(r.Data), &n); err != nil {
-		m.t.Error(err)
-	}
-	m.got = append(m.got, delivery{by, shard, strings.Clone(r.Key), n, time.Now()})
+	m.got = append(m.got, delivery{by, shard, key, n, time.Now()})
 }
 
 // startOurs begins a worker of ours.
 func (m *mixed) startOurs(id string) *ourWorker {
-	w := &ourWorker{done: make(chan struct{}), src: m.src.Handle()}
-	w.gate = &gate{next: m.s.direct, ranges: -1, note: func(string) {}}
+	w := &ourWorker{done: make(chan struct{}), gate: &gate{next: m.s.direct, ranges: -1, note: func(string) {}}}
+	src, cut := m.over.ours(w.gate)
+	w.cut = func() {
+		w.gate.mu.Lock()
+		w.gate.shut = make(chan struct{})
+		w.gate.mu.Unlock()
+		cut()
+	}
 	opts := append(slices.Clone(m.opts), ots.Transport(w.gate))
 	store := ots.New(ots.Instance{Endpoint: "http://emulator", Name: instance, Credentials: keys}, status, opts...)
 	var err error
 	w.Worker, err = worker.New(worker.Config{
-		ID: core.WorkerID(id), Streams: worker.One(w.src, m.start), Store: store,
+		ID: core.WorkerID(id), Streams: worker.One(src, m.start), Store: store,
 		Process: func(_ context.Context, b *core.Batch) error {
 			for i := range b.Records {
-				m.record(id, string(b.Shard), &b.Records[i])
+				key, n := m.over.record(&b.Records[i])
+				m.record(id, string(b.Shard), key, n)
 			}
 			return nil
 		},
@@ -137,17 +146,9 @@ func (m *mixed) startOurs(id string) *ourWorker {
 }
 
 func (m *mixed) startJava(id string) *javaWorker {
-	j := startJava(m.t.Context(), m.s, id, m.src.Handle(), m.record)
+	j := startJava(m.t.Context(), m.s, id, string(m.over.id()), m.over.java(), m.record)
 	m.javas = append(m.javas, j)
 	return j
-}
-
-// cut takes a worker of ours off the network, as kill -9 does: from here on nobody hears of it.
-func (w *ourWorker) cut() {
-	w.gate.mu.Lock()
-	w.gate.shut = make(chan struct{})
-	w.gate.mu.Unlock()
-	w.src.Break(source.Fault{Hang: true})
 }
 
 func (m *mixed) send(n int) {
@@ -156,14 +157,14 @@ func (m *mixed) send(n int) {
 	for i := range n {
 		k := fmt.Sprintf("k%d", i%10)
 		m.put[k]++
-		m.src.Put(k, fmt.Append(nil, m.put[k]))
+		must(m.t, m.over.put(k, m.put[k]))
 	}
 }
 
 // rows are the leases as Java reads them; whatever it can't read fails the test.
 func (m *mixed) rows() []javaRow {
 	m.t.Helper()
-	j := &javaWorker{stream: string(stream), sdk: m.s.sdk}
+	j := &javaWorker{stream: string(m.over.id()), sdk: m.s.sdk}
 	rows, err := j.list()
 	must(m.t, err)
 	return rows
@@ -350,7 +351,7 @@ func (m *mixed) lastMove(owner string) (last time.Time) {
 		if r.owner != owner {
 			continue
 		}
-		j := &javaWorker{sdk: m.s.sdk}
+		j := &javaWorker{stream: string(m.over.id()), sdk: m.s.sdk}
 		at, err := j.counterTime(r.shard)
 		must(m.t, err)
 		if at.After(last) {
@@ -410,60 +411,67 @@ func TestWeStop(t *testing.T) {
 	})
 }
 
-// Shards split and merge under a mixed fleet, workers of both kinds come, go and die; every record arrives, in order per key.
+// Shards split and merge under a mixed fleet, workers of both kinds come, go and die; every record arrives, in order per key: over a stream in
+// memory, and over one of Tablestore, where ours checkpoint inside batches and Java's by iterators.
 func TestMixedFleetReshards(t *testing.T) {
-	newMixed(t, 2, func(m *mixed) {
-		j := m.startJava("java-1")
-		m.startOurs("go-1")
-		m.send(100)
-		m.await("even", 2*time.Minute, func() bool { return m.owners()["go-1"] == 1 && m.owners()["java-1"] == 1 })
-		open := func() []core.ShardID {
-			shards, err := m.src.Shards(t.Context(), core.Position{})
-			must(t, err)
-			var out []core.ShardID
-			for _, s := range shards {
-				if !s.Closed {
-					out = append(out, s.ID)
-				}
-			}
-			return out
+	for name, over := range map[string]func(m *mixed){
+		"memory": func(m *mixed) {
+			m.src = source.New("orders", 2, source.Idle(time.Second), source.WithID(stream))
+			m.over = inMemory{m.src}
+		},
+		"Tablestore": func(m *mixed) { m.over = newTable(m.t, m.s, 2) },
+	} {
+		t.Run(name, func(t *testing.T) { newMixedOver(t, over, reshards) })
+	}
+}
+
+func reshards(m *mixed) {
+	j := m.startJava("java-1")
+	m.startOurs("go-1")
+	m.send(100)
+	m.await("even", 2*time.Minute, func() bool { return m.owners()["go-1"] == 1 && m.owners()["java-1"] == 1 })
+	open := func() []core.ShardID {
+		out, err := m.over.open()
+		must(m.t, err)
+		return out
+	}
+	for _, s := range open() {
+		m.send(50)
+		must(m.t, m.over.split(s))
+	}
+	m.send(50)
+	must(m.t, m.over.merge(open()[0]))
+	m.startJava("java-2")
+	g := m.startOurs("go-2")
+	for range 20 {
+		m.send(20)
+		time.Sleep(3 * time.Second)
+	}
+	j.kill()
+	must(m.t, m.over.split(open()[0]))
+	for range 20 {
+		m.send(20)
+		time.Sleep(3 * time.Second)
+	}
+	g.cut()
+	m.send(100)
+	m.await("all read", 5*time.Minute, m.all)
+	m.t.Logf("%d repeats", m.check())
+	time.Sleep(3 * time.Minute)
+	got := m.owners()
+	for who := range got {
+		if who != "go-1" && who != "java-2" {
+			m.t.Errorf("owners %v: only go-1 and java-2 live", got)
 		}
-		for i, s := range open() {
-			m.send(50)
-			a, b, err := m.src.Split(s)
-			must(t, err)
-			if i == 0 {
-				m.send(50)
-				_, err = m.src.Merge(a, b)
-				must(t, err)
-			}
-		}
-		m.startJava("java-2")
-		g := m.startOurs("go-2")
-		for range 20 {
-			m.send(20)
-			time.Sleep(3 * time.Second)
-		}
-		j.kill()
-		for _, s := range open()[:1] {
-			_, _, err := m.src.Split(s)
-			must(t, err)
-		}
-		for range 20 {
-			m.send(20)
-			time.Sleep(3 * time.Second)
-		}
-		g.cut()
-		m.send(100)
-		m.await("all read", 5*time.Minute, m.all)
-		t.Logf("%d repeats", m.check())
-		time.Sleep(3 * time.Minute)
-		for who := range m.owners() {
-			if who != "go-1" && who != "java-2" {
-				t.Errorf("owners %v: only go-1 and java-2 live", m.owners())
-			}
-		}
-	})
+	}
+	// As Java counts, what has ended is part of a share.
+	held := map[string]int{}
+	for _, r := range m.rows() {
+		held[r.owner]++
+	}
+	if got["go-1"] == 0 || held["java-2"] < len(m.rows())/2 {
+		m.t.Errorf("owners %v, of open leases %v: both have a share", held, got)
+	}
 }
 
 // We begin at LATEST: a Java worker that comes later reads nothing from before, and is content with the finished leases as a part of its share.
