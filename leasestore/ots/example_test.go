@@ -23,7 +23,7 @@ func Example() {
 	)
 	stream := source.New("orders", 1)
 	stream.Put("customer 7", []byte("two apples"))
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // an example has no test to end it
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	w, err := worker.New(worker.Config{
 		Streams: worker.One(stream, core.FromHorizon),

@@ -55,7 +55,7 @@ func (s inMemory) put(key string, n int) error {
 }
 
 func (s inMemory) open() (out []core.ShardID, err error) {
-	shards, err := s.Shards(context.Background(), core.Position{}) //nolint:forbidigo // in memory: nothing waits
+	shards, err := s.Shards(context.Background(), core.Position{})
 	for _, x := range shards {
 		if !x.Closed {
 			out = append(out, x.ID)
