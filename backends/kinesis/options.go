@@ -1,13 +1,17 @@
 package kinesis
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	sdk "github.com/aws/aws-sdk-go-v2/service/kinesis"
+
+	"github.com/shardwarden/shardwarden/backends/kinesis/kpl"
 )
 
 // What the service allows (service-sizes-and-limits in its developer guide): 5 reads and 2 MB a second and shard, 10,000 records a read.
@@ -29,6 +33,8 @@ type settings struct {
 	first         wire
 	http          aws.HTTPClient
 	clientOptions []func(*sdk.Options)
+	aggregated    kpl.Config
+	decoders      []Decoder
 	log           *slog.Logger
 }
 
@@ -88,6 +94,16 @@ func CBOR() Option { return func(s *settings) { s.first = wireCBOR } }
 // decoder, and the SDK's from the first page on that it cannot read.
 func StockPages() Option { return func(s *settings) { s.first = wireStock } }
 
+// Aggregated says how aggregated records of the KPL are treated. Default, the zero [kpl.Config]: they are opened, and user records come one by
+// one; see package kpl and docs/kinesis-kpl.md.
+func Aggregated(c kpl.Config) Option { return func(s *settings) { s.aggregated = c } }
+
+// Decode has records decoded before they are handed out, by glue.New(cfg) or a [Decoder] of your own. Aggregated records are opened before
+// that. Given more than once, the decoders are called one after the other. Default: none.
+func Decode(d Decoder) Option {
+	return func(s *settings) { s.decoders = append(s.decoders, d) }
+}
+
 // HTTPClient sends the requests, instead of the aws.Config's client. Request bodies are copied before it gets them, because the SDK closes
 // them too early.
 func HTTPClient(c aws.HTTPClient) Option { return func(s *settings) { s.http = c } }
@@ -124,6 +140,9 @@ func (s *settings) check() error {
 	}
 	if s.pageBytes < 1 {
 		return fmt.Errorf("PageBytes is %d: must be above 0", s.pageBytes)
+	}
+	if slices.Contains(s.decoders, nil) {
+		return errors.New("Decode was given no decoder")
 	}
 	if s.endpoint != "" {
 		u, err := url.Parse(s.endpoint)

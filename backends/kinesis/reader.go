@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,9 +32,10 @@ type reader struct {
 
 	// at is where the first record not yet delivered is looked for, should a new iterator be needed.
 	at core.Position
-	// resumed: at is as Open was given it, a record that somebody else delivered. It is read again and left out, which shows whether the
-	// service still has it.
+	// resumed: at is as Open was given it, a record that somebody else delivered, or lies inside a page that was delivered in part. The record
+	// is read again and left out, as far as it was delivered; which shows whether the service still has it.
 	resumed bool
+	unpack  unpacking
 	iter    string
 	made    time.Time // when the service gave iter
 	unsure  bool      // the last answer had no next iterator and named no children
@@ -44,8 +46,9 @@ type reader struct {
 
 // Open begins to read a shard. It sends nothing: the first Next does, and reports what is wrong with the position.
 //
-// A position AfterToken with a Sub above 0 lies inside an aggregated record, which is delivered again as a whole: what stands behind the
-// position is in it.
+// A position AfterToken lies behind the user record number Sub where the record of that sequence number is an aggregated one: it is opened
+// again, and what stands in it behind the position is delivered. Where such records are not opened (see [Aggregated]) one with a Sub above 0
+// is delivered again as a whole.
 func (s *Source) Open(ctx context.Context, shard core.Shard, at core.Position) (core.ShardReader, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -55,8 +58,9 @@ func (s *Source) Open(ctx context.Context, shard core.Shard, at core.Position) (
 	}
 	r := &reader{
 		s: s, shard: shard.ID, at: at.Clone(), resumed: at.Anchor == core.AfterToken,
-		pace: pace{caughtUp: s.pollEvery, behind: s.pollBehind},
-		size: size{page: s.pageBytes, most: s.maxRecords},
+		pace:   pace{caughtUp: s.pollEvery, behind: s.pollBehind},
+		size:   size{page: s.pageBytes, most: s.maxRecords},
+		unpack: newUnpacking(s, shard),
 	}
 	r.life, r.stop = context.WithCancel(context.WithoutCancel(ctx)) // a reader outlives the call that opened it
 	return r, nil
@@ -169,13 +173,14 @@ func (r *reader) next(ctx context.Context) (*core.Page, error) {
 	r.size.saw(read, p.read)
 	// Caught up: the service says so, or says nothing; and it gave less than it was asked for.
 	r.pace.after(start, p.read, p.Lag <= 0 && read < int(limit))
+	if read > 0 {
+		if short, err := r.take(ctx, p); short {
+			return &p.Page, nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
 	r.iter, r.made = strings.Clone(p.next), start
-	if r.resumed && read > 0 {
-		r.leaveOut(ctx, &p.Page)
-	}
-	if n := len(p.Records); n > 0 {
-		r.at = core.Position{Token: strings.Clone(p.Records[n-1].Sequence)}
-	}
 	if r.iter != "" {
 		return &p.Page, nil
 	}
@@ -201,24 +206,35 @@ func (r *reader) next(ctx context.Context) (*core.Page, error) {
 	return &p.Page, nil
 }
 
-// leaveOut drops from the first records behind an opened position what stands before it, and warns where the record of the position is no
-// longer there.
-func (r *reader) leaveOut(ctx context.Context, p *core.Page) {
-	r.resumed = false
-	drop, found := 0, false
-	for drop < len(p.Records) {
-		c := compareNumbers(p.Records[drop].Sequence, r.at.Token)
-		found = found || c == 0
-		if c > 0 || (c == 0 && r.at.Sub > 0) {
-			break
-		}
-		drop++
+// take unpacks the records of a page and moves the reader's place behind them. Where it returns short, only part of the page may be delivered, and
+// its rest is read again; where it fails, all of it is.
+func (r *reader) take(ctx context.Context, p *page) (short bool, err error) {
+	last := strings.Clone(p.Records[len(p.Records)-1].Sequence)
+	var after *core.Position
+	found := true
+	if r.resumed {
+		after = &r.at
+		found = slices.ContainsFunc(p.Records, func(in core.Record) bool { return compareNumbers(in.Sequence, r.at.Token) == 0 })
 	}
-	p.Records = p.Records[drop:]
+	short, err = r.unpack.page(ctx, p, after)
+	if err != nil {
+		if p.Release != nil {
+			p.Release()
+		}
+		return false, err
+	}
 	if !found {
 		r.s.log.WarnContext(ctx, "the record at the checkpoint is no longer kept by the service: records between it and the first one read may have been lost",
 			"stream", r.s.name.stream, "shard", r.shard, "checkpoint", r.at.Token, "read", len(p.Records))
 	}
+	r.at, r.resumed = core.Position{Token: last}, short
+	if short {
+		end := &p.Records[len(p.Records)-1]
+		r.at = core.Position{Token: strings.Clone(end.Sequence), Sub: end.Sub}
+		r.iter = ""
+		p.Lag = -1 // that of the page, of which more is to come
+	}
+	return short, nil
 }
 
 // newIterator asks for an iterator at the place that has been reached.

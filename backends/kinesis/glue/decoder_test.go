@@ -378,19 +378,3 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
-
-func ExampleMessage() {
-	handle := func(r *core.Record) {
-		switch m, ok := r.Native.(*Message); {
-		case !ok:
-			fmt.Printf("no schema: %s\n", r.Data)
-		case m.Err != nil:
-			fmt.Printf("cannot be decoded: %v\n", m.Err)
-		default:
-			text, _ := m.JSON()
-			fmt.Printf("%s: %s\n", m.Schema, text)
-		}
-	}
-	handle(&core.Record{Data: []byte("plain text")})
-	// Output: no schema: plain text
-}
