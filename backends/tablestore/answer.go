@@ -23,8 +23,13 @@ type answer struct {
 
 // read asks for records. The SDK signs and sends; its decoding is not used: it looks at no checksum, and takes an order of magnitude longer.
 func (s *Source) read(ctx context.Context, iterator string, limit int) (*answer, error) {
+	free, err := s.slots.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
 	var body []byte
-	_, err := otsclient.Call(ctx, s.client, otsclient.Op{Name: "GetStreamRecord", Table: s.table, Body: func(b []byte) ([]byte, error) {
+	_, err = otsclient.Call(ctx, s.client, otsclient.Op{Name: "GetStreamRecord", Table: s.table, Body: func(b []byte) ([]byte, error) {
 		body = b
 		return nil, nil
 	}}, func(c *sdk.TableStoreClient) (*sdk.GetStreamRecordResponse, error) {

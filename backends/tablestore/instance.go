@@ -24,8 +24,8 @@ type Instance struct {
 // request, the names that the vendor's Java SDK uses.
 func EnvCredentials() common.CredentialsProvider { return otsclient.FromEnvironment() }
 
-// idleConns is enough for the readers of a large worker that are polled together: a poll a second must not dial.
-const idleConns = 1024
+// idleConns is enough for the reads that are under way at once: a poll a second must not dial.
+const idleConns = 2 * readsAtOnce
 
 func (i Instance) client(s *settings) *otsclient.Client {
 	next := s.transport

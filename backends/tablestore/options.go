@@ -19,6 +19,7 @@ type settings struct {
 	transport  http.RoundTripper
 	log        *slog.Logger
 	clock      clock
+	slots      slots
 }
 
 func newSettings(opts []Option) *settings {
@@ -30,6 +31,7 @@ func newSettings(opts []Option) *settings {
 		patience:   20 * time.Second,
 		timeout:    30 * time.Second, // the SDK's own
 		log:        slog.New(slog.DiscardHandler),
+		slots:      make(slots, readsAtOnce),
 	}
 	for _, o := range opts {
 		o(s)
