@@ -27,6 +27,14 @@ func (w *Worker) meetForeigners() error {
 	return nil
 }
 
+// foreignHint is what to do about a worker of another library that was not expected.
+func (w *Worker) foreignHint() string {
+	if _, ok := w.store.(core.Sharer); ok {
+		return "stop it first, use another application name, or let it share the table (WithJava, an option of the store)"
+	}
+	return "stop it first, or use another application name"
+}
+
 // alive reports whether the owner of a row counts as present for it: where workers of another library go on owning what has ended, and count it,
 // theirs counts too.
 func (l limits) alive(r *sighting, now time.Time) bool {

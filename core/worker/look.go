@@ -197,7 +197,7 @@ func (w *Worker) decideLocked(now time.Time) todo {
 			foreign = true
 			if r.foreign >= 2 {
 				t.fail = &core.Error{Op: "share lease table", Stream: l.Key.Stream, Shard: l.Key.Shard, Err: fmt.Errorf(
-					"worker %q renews leases and is not of this library (its rows carry no run); stop it first, use another application name, or, with a store that can share its table, say that it may (ots.WithJava): %w", l.Owner, core.ErrForeignWorker)}
+					"worker %q renews leases and is not of this library (its rows carry no run); %s: %w", l.Owner, w.foreignHint(), core.ErrForeignWorker)}
 				return t
 			}
 		}
