@@ -186,7 +186,7 @@ func (e *exchange) decode(ctx context.Context, resp *http.Response) error {
 		err = p.decodeJSON()
 	}
 	if err != nil {
-		p.drop()
+		p.release()
 		return &pageError{err}
 	}
 	p.finish()

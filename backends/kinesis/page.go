@@ -17,18 +17,23 @@ import (
 	"github.com/shardwarden/shardwarden/core"
 )
 
-// page is one answer of GetRecords. One that our own decoders made keeps everything in body: the records' data, keys and numbers are views
-// of it, and are gone once the page is released, when body and records serve another answer.
+// page is one answer of GetRecords. One that our own decoders made keeps everything in a buffer: the records' data, keys and numbers are views
+// of it, and are gone once the page is released. The page itself is not used again, since whoever had it may still look whether it was the
+// last.
 type page struct {
 	core.Page
 	next     string // the next iterator, a view of body; empty: there is none
 	children []types.ChildShard
 	read     int // bytes of data and keys, as the service's limits count them
 
+	*buffer // nil: released
+}
+
+// buffer is the memory of one page after the other.
+type buffer struct {
 	body    []byte
 	records []core.Record // what Records is cut from
 	held    *reservation
-	used    bool // handed out
 }
 
 // recordBytes is what a record takes beside its bytes in body.
@@ -42,8 +47,8 @@ const (
 	mostBody    = 96 << 20
 )
 
-// pools keep released pages by the size of their bodies, four sizes to a power of two, until the garbage collector wants them: shards that
-// are idle share a few small ones.
+// pools keep the buffers of released pages by the size of their bodies, four sizes to a power of two, until the garbage collector wants them:
+// shards that are idle share a few small ones.
 var pools [4 * 64]sync.Pool
 
 // sizeClass is the least class whose bodies hold n bytes, and their size.
@@ -54,42 +59,36 @@ func sizeClass(n int) (class, size int) {
 	return step*4 + quarters - 4, (quarters + 1) << step
 }
 
-// newPage takes a page whose body has room for n bytes, out of those that were released if there is one.
+// newPage makes a page whose body has room for n bytes, with a buffer that was released if there is one.
 func newPage(n int) *page {
 	class, size := sizeClass(n)
-	if p, ok := pools[class].Get().(*page); ok {
-		return p
+	b, ok := pools[class].Get().(*buffer)
+	if !ok {
+		b = &buffer{body: make([]byte, 0, size), held: &reservation{}}
+		// A page that nobody releases is collected some day; what it had of the memory that all pages share comes back then.
+		runtime.AddCleanup(b, (*reservation).cancel, b.held)
 	}
-	p := &page{body: make([]byte, 0, size), held: &reservation{}}
-	p.Page.Release = p.release
-	// A page that nobody releases is collected some day; what it had of the memory that all pages share comes back then.
-	runtime.AddCleanup(p, (*reservation).cancel, p.held)
+	p := &page{buffer: b}
+	p.Release = p.release
 	return p
 }
 
-// release is core.Page.Release.
+// release is core.Page.Release. A second time does nothing.
 func (p *page) release() {
-	if !p.used {
+	b := p.buffer
+	if b == nil {
 		return
 	}
-	p.used = false
+	p.buffer = nil
+	b.held.cancel()
 	if poisoned {
-		p.poison()
-		p.held.cancel()
+		b.poison()
 		return // never used again: what still looks at it must find the poison
 	}
-	p.clear()
-	p.held.cancel()
-	class, _ := sizeClass(cap(p.body))
-	pools[class].Put(p)
-}
-
-// clear makes a page as good as new.
-func (p *page) clear() {
-	clear(p.records)
-	p.records, p.body = p.records[:0], p.body[:0]
-	p.Page = core.Page{Release: p.Page.Release}
-	p.next, p.children, p.read = "", nil, 0
+	clear(b.records)
+	b.records, b.body = b.records[:0], b.body[:0]
+	class, _ := sizeClass(cap(b.body))
+	pools[class].Put(b)
 }
 
 // fill is a page with what r gives, of which there are n bytes; n below 0: unknown. It waits for memory as long as ctx lives.
@@ -104,7 +103,7 @@ func fill(ctx context.Context, r io.Reader, n int64) (*page, error) {
 	p := newPage(size)
 	for {
 		if err := p.held.take(ctx, cap(p.body)); err != nil {
-			p.drop()
+			p.release()
 			return nil, err
 		}
 		body := p.body[:cap(p.body)]
@@ -120,28 +119,21 @@ func fill(ctx context.Context, r io.Reader, n int64) (*page, error) {
 			return p, nil
 		case err != nil:
 			err = fmt.Errorf("the answer broke off after %d bytes: %w", len(p.body), err)
-			p.drop()
+			p.release()
 			return nil, err
 		case len(p.body) >= mostBody:
-			p.drop()
+			p.release()
 			return nil, &pageError{fmt.Errorf("the answer is longer than %d bytes, more than any page can be", mostBody)}
 		}
 		bigger := newPage(2 * cap(p.body))
 		bigger.body = append(bigger.body[:0], p.body...)
-		p.drop()
+		p.release()
 		p = bigger
 	}
 }
 
-// drop gives back a page that was not handed out.
-func (p *page) drop() {
-	p.used = true
-	p.release()
-}
-
 // finish completes a page that was decoded.
 func (p *page) finish() {
-	p.used = true
 	p.Records = p.records
 	p.Bytes = cap(p.body) + cap(p.records)*recordBytes
 	p.held.more(cap(p.records) * recordBytes)
@@ -158,7 +150,7 @@ var errNoSequence = errors.New("a record has no sequence number")
 // stockPage makes a page of what the SDK decoded: one allocation for all records, which point into the SDK's memory. Nothing is reused, so
 // there is nothing to release.
 func stockPage(out *sdk.GetRecordsOutput) (*page, error) {
-	p := &page{next: aws.ToString(out.NextShardIterator), children: out.ChildShards}
+	p := &page{next: aws.ToString(out.NextShardIterator), children: out.ChildShards, buffer: &buffer{}}
 	p.Lag = -1
 	if ms := out.MillisBehindLatest; ms != nil {
 		p.Lag = lag(*ms)

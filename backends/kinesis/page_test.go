@@ -67,7 +67,7 @@ func TestBodies(t *testing.T) {
 			if held := PageMemory(); held != int64(cap(p.body)) {
 				t.Errorf("%s: %d bytes held, want %d", name, held, cap(p.body))
 			}
-			p.drop()
+			p.release()
 		}
 		if held := PageMemory(); held != 0 {
 			t.Errorf("%s: %d bytes are held after all", name, held)
@@ -102,7 +102,7 @@ func TestPagesWaitForMemory(t *testing.T) {
 		read := func(ctx context.Context) {
 			p, err := fill(ctx, strings.NewReader(big), int64(len(big)))
 			if err == nil {
-				p.drop()
+				p.release()
 			}
 			second <- err
 		}
@@ -121,7 +121,7 @@ func TestPagesWaitForMemory(t *testing.T) {
 		}
 		go read(t.Context())
 		synctest.Wait()
-		first.drop()
+		first.release()
 		if err := <-second; err != nil {
 			t.Errorf("with memory free: %v", err)
 		}
@@ -130,7 +130,7 @@ func TestPagesWaitForMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.drop()
+		p.release()
 		if n := PageMemory(); n != 0 {
 			t.Errorf("%d bytes are still held", n)
 		}
@@ -145,7 +145,7 @@ func TestLostPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.used = true
+		_ = p
 	}()
 	for range 100 {
 		runtime.GC()

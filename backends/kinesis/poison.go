@@ -12,12 +12,12 @@ const (
 )
 
 // poison overwrites what records point to, and the records.
-func (p *page) poison() {
-	body := p.body[:cap(p.body)]
+func (b *buffer) poison() {
+	body := b.body[:cap(b.body)]
 	for i := range body {
 		body[i] = poisonByte
 	}
-	for i := range p.records {
-		p.records[i] = core.Record{Data: []byte(poisonText), Key: poisonText, Sequence: poisonText, Arrived: -1}
+	for i := range b.records {
+		b.records[i] = core.Record{Data: []byte(poisonText), Key: poisonText, Sequence: poisonText, Arrived: -1}
 	}
 }

@@ -398,7 +398,7 @@ func TestUnpackingLosesNothing(t *testing.T) {
 func TestOpenedPagesAreReused(t *testing.T) {
 	defer func(before bool) { poisoned = before }(poisoned)
 	poisoned = false
-	p := page{records: make([]core.Record, 0, 100)}
+	p := page{buffer: &buffer{records: make([]core.Record, 0, 100)}}
 	s := &Source{settings: newSettings(nil)}
 	u := newUnpacking(s, core.Shard{})
 	in := []byte(aggregate("a", 50))
