@@ -43,6 +43,11 @@
 // core.ErrForeignWorker. Rows are the same either way, and starts always stand as iterators, which Java understands: a source must be able to
 // resolve a LATEST or timed start (core.Resolver).
 //
+// Java workers go on owning and renewing what has ended, and count it in their shares. So, where they may come, does the engine: of six leases, two of
+// them finished and a Java worker's, each of two workers has three. After many splits Java workers may hold mostly finished leases, and ours what is
+// open. A finished lease stays while its shard is listed, and a shard that was over before a LATEST start is given a lease at its end, since the
+// Java client makes a lease at TRIM_HORIZON for every listed shard without one.
+//
 // A hand-over is Java's: who wants the lease writes itself into LeaseStealer, the counter stays; the owner finishes, and makes the stealer the
 // owner; the new owner's first write clears LeaseStealer. A renewal needs the counter and no stealer, so that the owner hears of the
 // request by the refusal.
