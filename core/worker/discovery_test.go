@@ -216,7 +216,7 @@ func TestOthersAreReadOnWhileAShardEnds(t *testing.T) {
 		f.await("merged shard held", time.Minute, func() bool { return f.owners()["a"] == 3 })
 		f.await("delivered", time.Minute, func() bool { return f.distinct() == n*len(others) })
 		last := map[core.ShardID]time.Time{}
-		for _, d := range f.delivered {
+		for _, d := range f.ledger() {
 			if gap := d.at.Sub(last[d.shard]); !last[d.shard].IsZero() && gap > 2*every {
 				t.Errorf("%s: a gap of %v before record %s, they come each %v", d.shard, gap, d.val, every)
 			}

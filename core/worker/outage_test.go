@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,19 @@ import (
 	"github.com/shardwarden/shardwarden/core/worker"
 	store "github.com/shardwarden/shardwarden/leasestore/memory"
 )
+
+// happened are the events so far, ledger the deliveries.
+func (f *fleet) happened() []worker.Event {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.events)
+}
+
+func (f *fleet) ledger() []delivery {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.delivered)
+}
 
 func (m *member) storeCalls() (n int) {
 	for _, c := range m.store.Calls() {
@@ -86,7 +100,7 @@ func TestTableThatLooksEmptyOnce(t *testing.T) {
 		f.put(60, 20)
 		f.await("even", time.Minute, func() bool { return f.owners()["a"] == 3 && f.owners()["b"] == 3 && f.allDelivered() })
 		time.Sleep(time.Minute)
-		events := len(f.events)
+		events := len(f.happened())
 		for i := range taps {
 			taps[i].empty.Store(true)
 			f.await("looked", 10*time.Second, func() bool { return !taps[i].empty.Load() })
@@ -98,7 +112,7 @@ func TestTableThatLooksEmptyOnce(t *testing.T) {
 			}
 		}
 		time.Sleep(5 * time.Minute)
-		for _, e := range f.events[events:] {
+		for _, e := range f.happened()[events:] {
 			if e.Kind != worker.Checkpoint {
 				t.Errorf("%s %s of %s: %v", e.Worker, e.Kind, e.Key.Shard, e.Err)
 			}
@@ -177,7 +191,7 @@ func TestShardThatMayNotBeRead(t *testing.T) {
 		if n < 2 || n > 11 {
 			t.Errorf("%d refused reads in 2 minutes, at most 5 a minute", n)
 		}
-		for _, d := range f.delivered {
+		for _, d := range f.ledger() {
 			if d.shard == denied && d.at.After(time.Now().Add(-2*time.Minute)) {
 				t.Errorf("a record of %s though it cannot be read", denied)
 			}
@@ -219,7 +233,7 @@ func TestShardAgedOutUnread(t *testing.T) {
 				f.start("b")
 				f.await("children read", 2*time.Minute, f.allDelivered)
 				var told []worker.Event
-				for _, e := range f.events {
+				for _, e := range f.happened() {
 					if e.Kind == worker.ShardTrimmed {
 						told = append(told, e)
 					}

@@ -73,14 +73,14 @@ func TestStopTakesBackWhatWasAskedFor(t *testing.T) {
 type onHandOver struct {
 	*store.Store
 	to   core.WorkerID
-	once func(seen core.Lease)
+	once atomic.Pointer[func(seen core.Lease)]
 }
 
 func (s *onHandOver) Update(ctx context.Context, seen core.Lease, same core.Same, set core.Set) (core.Lease, error) {
-	if s.once != nil && set.Owner != nil && *set.Owner == s.to {
-		once := s.once
-		s.once = nil
-		once(seen)
+	if set.Owner != nil && *set.Owner == s.to {
+		if once := s.once.Swap(nil); once != nil {
+			(*once)(seen)
+		}
 	}
 	return s.Store.Update(ctx, seen, same, set)
 }
@@ -103,7 +103,7 @@ func TestHandOverThatIsNoLongerAskedFor(t *testing.T) {
 				a := f.start("a")
 				f.put(10, 5)
 				f.await("delivered", time.Minute, f.allDelivered)
-				tap.once = func(seen core.Lease) {
+				once := func(seen core.Lease) {
 					w := core.Unask()
 					if _, err := f.table.Update(t.Context(), seen, w.Same, w.Set); err != nil {
 						t.Error(err)
@@ -111,6 +111,7 @@ func TestHandOverThatIsNoLongerAskedFor(t *testing.T) {
 					fault.Ops, fault.Times = []store.Op{store.Update}, 1
 					a.store.Break(fault)
 				}
+				tap.once.Store(&once)
 				if err := f.table.Announce(t.Context(), core.WorkerInfo{ID: "b", Beat: "1"}); err != nil {
 					t.Fatal(err)
 				}
