@@ -15,7 +15,7 @@
 //
 // Times come from [time.Now] alone, so everything that depends on time runs in a testing/synctest bubble.
 //
-// The service can't be asked here, and parts of its behaviour are not documented. docs/emulators-tablestore.md says
+// The service can't be asked here, and parts of its behaviour are not documented. docs/emulator-tablestore.md says
 // of each rule where it is from. Where a guess matters to the safety of data, a setting of [Config] has the other
 // answer, so that tests can run under both. What the server does not do, and fields that it does not know, are refused
 // with OTSParameterInvalid, never passed over.
