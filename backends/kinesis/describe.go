@@ -62,6 +62,7 @@ func (s *Source) Now(ctx context.Context) (time.Time, error) {
 // description is what DescribeStreamSummary and DescribeStream both say.
 type description struct {
 	id        core.StreamID
+	arn       string
 	status    types.StreamStatus
 	created   time.Time
 	retention time.Duration
@@ -112,6 +113,7 @@ func newDescription(arn *string, created *time.Time, hours *int32, status types.
 	}
 	d := description{
 		id:        core.StreamID(fmt.Sprintf("%s:%s:%d", n.account, n.stream, created.Unix())),
+		arn:       *arn,
 		status:    status,
 		created:   *created,
 		retention: time.Duration(aws.ToInt32(hours)) * time.Hour,

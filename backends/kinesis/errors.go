@@ -105,7 +105,7 @@ func (s *Source) failed(ctx context.Context, call string, err error) error {
 	case code == "KMSAccessDeniedException":
 		hint = "needs kms:Decrypt on the key that encrypts " + s.name.resource()
 	case code == "AccessDeniedException" || code == "AccessDenied" || code == "NotAuthorized":
-		hint = "needs kinesis:" + call + " on " + s.name.resource()
+		hint = "needs kinesis:" + call + " on " + s.resourceOf(call)
 	case errors.Is(kind, core.ErrDenied):
 		hint = "the credentials are not accepted in region " + s.name.region
 	case errors.Is(kind, core.ErrNotFound):

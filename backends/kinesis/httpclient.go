@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -26,6 +27,25 @@ func transport(c aws.HTTPClient) aws.HTTPClient {
 			t.Protocols = new(http.Protocols)
 			t.Protocols.SetHTTP1(true)
 			t.ForceAttemptHTTP2 = false
+			t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = idleConns, idleConns, 0
+			t.DisableCompression = true
+		})
+	}
+	return ownBody{c}
+}
+
+// pushTransport prepares the client that subscribes: HTTP/2 where there is TLS, many subscriptions to a connection. What is not read must not
+// fill memory, so each gets a window of half a second's worth; pings find out about connections that are gone.
+func pushTransport(c aws.HTTPClient) aws.HTTPClient {
+	if c == nil {
+		c = awshttp.NewBuildableClient()
+	}
+	if b, ok := c.(*awshttp.BuildableClient); ok {
+		c = b.WithTimeout(0).WithTransportOptions(func(t *http.Transport) { // a time-out of the client would be one of the whole subscription
+			t.Protocols = new(http.Protocols)
+			t.Protocols.SetHTTP1(true)
+			t.Protocols.SetHTTP2(true)
+			t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 20, SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second}
 			t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = idleConns, idleConns, 0
 			t.DisableCompression = true
 		})

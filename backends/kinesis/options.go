@@ -35,6 +35,7 @@ type settings struct {
 	clientOptions []func(*sdk.Options)
 	aggregated    kpl.Config
 	decoders      []Decoder
+	fan           *fanOut // nil: shards are polled
 	log           *slog.Logger
 }
 

@@ -63,6 +63,9 @@ func (s *Source) Open(ctx context.Context, shard core.Shard, at core.Position) (
 		unpack: newUnpacking(s, shard),
 	}
 	r.life, r.stop = context.WithCancel(context.WithoutCancel(ctx)) // a reader outlives the call that opened it
+	if s.fan != nil {
+		return &subscriber{reader: r}, nil
+	}
 	return r, nil
 }
 
@@ -184,8 +187,11 @@ func (r *reader) next(ctx context.Context) (*core.Page, error) {
 	if r.iter != "" {
 		return &p.Page, nil
 	}
+	return r.last(ctx, p)
+}
 
-	// No next iterator: the shard has ended, if children say so (F36 in docs/reference/field-cases.md: an open shard can answer like that).
+// last is a page without a next iterator: the shard has ended, if children say so (F36 in docs/reference/field-cases.md: an open shard can answer like that).
+func (r *reader) last(ctx context.Context, p *page) (*core.Page, error) {
 	for i := range p.children {
 		child, err := newChild(&p.children[i])
 		if err != nil { // as the KCL: such an answer is none

@@ -22,9 +22,10 @@ type Source struct {
 	settings
 	name   name
 	client *sdk.Client
-	creds  *credentials // nil: calls are not signed
-	id     atomic.Value // core.StreamID, once described; for errors
-	err    error        // what is wrong with how the source was made; every method returns it
+	creds  *credentials   // nil: calls are not signed
+	pushes aws.HTTPClient // of subscriptions
+	id     atomic.Value   // core.StreamID, once described; for errors
+	err    error          // what is wrong with how the source was made; every method returns it
 	pages  wires
 	// aggregates counts containers of the KPL.
 	aggregates aggregateCounts
@@ -58,6 +59,9 @@ func New(cfg aws.Config, nameOrARN string, opts ...Option) *Source {
 		for _, f := range s.clientOptions {
 			f(o)
 		}
+		if s.fan != nil {
+			s.pushes = pushTransport(o.HTTPClient)
+		}
 		o.HTTPClient = transport(o.HTTPClient)
 		switch {
 		case o.Credentials == nil:
@@ -76,6 +80,9 @@ func New(cfg aws.Config, nameOrARN string, opts ...Option) *Source {
 	var err error
 	if s.name, err = parseName(nameOrARN, options.Region); err == nil {
 		err = s.check()
+	}
+	if err == nil && s.fan != nil {
+		err = s.fan.check(s.name)
 	}
 	switch {
 	case err != nil:
