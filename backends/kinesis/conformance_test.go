@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -34,10 +37,56 @@ type bench struct {
 	mu    sync.Mutex
 	start map[core.ShardID]string // the first key of its range
 	shut  chan struct{}
+
+	pushed  bool // its sources use fan-out, each with a consumer of its own
+	sources int
+	pushes  map[*pushedBody]bool
+}
+
+// pushedBody is the answer of a subscription, which breaks with the service.
+type pushedBody struct {
+	io.ReadCloser
+	b   *bench
+	ctx context.Context
+}
+
+func (p *pushedBody) Read(to []byte) (int, error) {
+	for {
+		n, err := p.ReadCloser.Read(to)
+		p.b.mu.Lock()
+		shut := p.b.shut
+		p.b.mu.Unlock()
+		if shut == nil {
+			return n, err
+		}
+		select { // nothing comes through any more, ever
+		case <-p.ctx.Done():
+			return 0, p.ctx.Err()
+		case <-shut:
+			return 0, errors.New("connection reset by peer")
+		}
+	}
+}
+
+func (p *pushedBody) Close() error {
+	p.b.mu.Lock()
+	delete(p.b.pushes, p)
+	p.b.mu.Unlock()
+	return p.ReadCloser.Close()
+}
+
+// cut ends all subscriptions.
+func (b *bench) cut() {
+	b.mu.Lock()
+	all := slices.Collect(maps.Keys(b.pushes))
+	b.mu.Unlock()
+	for _, p := range all {
+		_ = p.Close()
+	}
 }
 
 func newBench(ctx context.Context, opts ...Option) (*bench, error) {
-	b := &bench{opts: opts, server: emulator.New(emulator.Config{NoLimits: true}), start: map[core.ShardID]string{}}
+	b := &bench{opts: opts, server: emulator.New(emulator.Config{NoLimits: true}), start: map[core.ShardID]string{}, pushes: map[*pushedBody]bool{}}
 	l := &memory{conns: make(chan net.Conn), done: make(chan struct{})}
 	b.http = &http.Server{Handler: b.server}
 	b.serving.Go(func() { _ = b.http.Serve(l) })
@@ -69,11 +118,26 @@ func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, r.Context().Err()
 		}
 	}
-	return b.tr.RoundTrip(r)
+	resp, err := b.tr.RoundTrip(r)
+	if err == nil && resp.Header.Get("Content-Type") == "application/vnd.amazon.eventstream" {
+		p := &pushedBody{ReadCloser: resp.Body, b: b, ctx: r.Context()}
+		b.mu.Lock()
+		b.pushes[p] = true
+		b.mu.Unlock()
+		resp.Body = p
+	}
+	return resp, err
 }
 
 func (b *bench) Source() core.StreamSource {
-	return New(testConfig(), streamUnderTest, append(b.opts, Endpoint("http://kinesis.test"), HTTPClient(b.client))...)
+	opts := append(slices.Clone(b.opts), Endpoint("http://kinesis.test"), HTTPClient(b.client))
+	if b.pushed {
+		b.mu.Lock()
+		b.sources++
+		opts = append(opts, FanOut(fmt.Sprint("app", b.sources)))
+		b.mu.Unlock()
+	}
+	return New(testConfig(), streamUnderTest, opts...)
 }
 
 func (b *bench) Close() error {
@@ -136,7 +200,7 @@ func (b *bench) Merge(ctx context.Context, x, y core.ShardID) error {
 
 // Remake waits for more than the grain of the time of creation, a second.
 func (b *bench) Remake(ctx context.Context) error {
-	if _, err := b.admin.DeleteStream(ctx, &sdk.DeleteStreamInput{StreamName: aws.String(streamUnderTest)}); err != nil {
+	if _, err := b.admin.DeleteStream(ctx, &sdk.DeleteStreamInput{StreamName: aws.String(streamUnderTest), EnforceConsumerDeletion: aws.Bool(true)}); err != nil {
 		return err
 	}
 	if err := pause(ctx, 2*time.Second); err != nil {
@@ -149,6 +213,7 @@ func (b *bench) Break(_ context.Context, f conformance.Fault) (func(), error) {
 	kind := map[conformance.Fault]emulator.Kind{conformance.Unavailable: emulator.Unavailable, conformance.Throttled: emulator.Throttle, conformance.Denied: emulator.AccessDenied}[f]
 	switch {
 	case kind != "":
+		b.cut()
 		return b.server.ClearFaults, b.server.SetFault(emulator.Fault{Kind: kind})
 	case f != conformance.Silent: // a listing of less than 1,000 shards is one page
 		return nil, errors.ErrUnsupported
@@ -173,6 +238,23 @@ func TestConformance(t *testing.T) {
 	for name, opts := range map[string][]Option{"JSON": nil, "CBOR": {CBOR()}, "the SDK's decoder": {StockPages()}} {
 		t.Run(name, func(t *testing.T) {
 			conformance.TestSource(t, func(ctx context.Context) (conformance.SourceHarness, error) { return newBench(ctx, opts...) }, conformance.FakeTime())
+		})
+	}
+}
+
+// Fan-out, by the same suite. Readers of one source at one shard are left out: the service gives a shard to one subscription of a consumer at a
+// time, and a worker has but one reader of a shard.
+func TestConformanceOfFanOut(t *testing.T) {
+	former := poisoned
+	poisoned = true
+	t.Cleanup(func() { poisoned = former })
+	for name, opts := range map[string][]Option{"our decoder": nil, "the SDK's decoder": {StockPages()}} {
+		t.Run(name, func(t *testing.T) {
+			conformance.TestSource(t, func(ctx context.Context) (conformance.SourceHarness, error) {
+				b, err := newBench(ctx, opts...)
+				b.pushed = true
+				return b, err
+			}, conformance.FakeTime(), conformance.Only(func(rule string) bool { return rule != "readers-apart" }))
 		})
 	}
 }

@@ -150,7 +150,7 @@ func (s *Server) roomForConsumer(st *stream) error {
 			creating++
 		}
 	}
-	why := ""
+	var why string
 	switch {
 	case len(st.consumers) >= s.config.ConsumerLimit:
 		why = fmt.Sprintf("it has %d consumers, the most a stream can have", len(st.consumers))

@@ -1,6 +1,7 @@
 package kinesis
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -135,7 +136,7 @@ func (sub *subscription) push(buf []byte) (p pushed, wait time.Duration) {
 	if err == nil && (st != sub.stream || !sub.shard.listed) {
 		err = s.noSuchShard(sub.stream, sub.shard.id)
 	}
-	if e, ok := err.(*apiError); ok && sub.failed == nil {
+	if e, ok := errors.AsType[*apiError](err); ok && sub.failed == nil {
 		sub.failed = e
 	}
 	switch {
