@@ -30,6 +30,8 @@ type Config struct {
 	SubscriptionLife time.Duration
 	// HeartbeatEvery is after how long without records a subscription sends an event without any; default 5 seconds.
 	HeartbeatEvery time.Duration
+	// EventRecords is how many records an event of a subscription holds at most; default 10,000. There is a MiB of them at most, too.
+	EventRecords int
 
 	// IteratorLife is how long a shard iterator can be used; default 5 minutes.
 	IteratorLife time.Duration
@@ -67,6 +69,9 @@ func (c Config) withDefaults() Config {
 	if c.HeartbeatEvery == 0 {
 		c.HeartbeatEvery = 5 * time.Second
 	}
+	if c.EventRecords == 0 {
+		c.EventRecords = mostRecords
+	}
 	if c.IteratorLife == 0 {
 		c.IteratorLife = 5 * time.Minute
 	}
@@ -97,6 +102,9 @@ func (c Config) Validate() error {
 	}
 	if c.ShardLimit < 0 {
 		bad("ShardLimit", c.ShardLimit, "1 or more")
+	}
+	if c.EventRecords < 0 {
+		bad("EventRecords", c.EventRecords, "1 or more")
 	}
 	if c.ConsumerLimit < 0 {
 		bad("ConsumerLimit", c.ConsumerLimit, "1 or more")

@@ -10,12 +10,12 @@ import (
 
 func TestConfigNamesWhatCannotWork(t *testing.T) {
 	bad := Config{Region: "here", Account: "1", ShardLimit: -1, CreateDelay: -1, UpdateDelay: -1, IteratorLife: -1, Retention: time.Microsecond,
-		ConsumerLimit: -1, ConsumerDelay: -1, SubscriptionLife: -1, HeartbeatEvery: -1, Faults: []Fault{{Kind: "x"}}}
+		ConsumerLimit: -1, ConsumerDelay: -1, SubscriptionLife: -1, HeartbeatEvery: -1, EventRecords: -1, Faults: []Fault{{Kind: "x"}}}
 	err := bad.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, field := range []string{"Region", "Account", "ShardLimit", "CreateDelay", "UpdateDelay", "IteratorLife", "Retention", "ConsumerLimit", "ConsumerDelay", "SubscriptionLife", "HeartbeatEvery", "Faults[0]"} {
+	for _, field := range []string{"Region", "Account", "ShardLimit", "CreateDelay", "UpdateDelay", "IteratorLife", "Retention", "ConsumerLimit", "ConsumerDelay", "SubscriptionLife", "HeartbeatEvery", "EventRecords", "Faults[0]"} {
 		if !strings.Contains(err.Error(), "Config."+field+" is ") {
 			t.Errorf("%v does not name %s", err, field)
 		}

@@ -47,7 +47,8 @@ const (
 
 	// PartialPage lets GetRecords give at most Fault.Records records (0: an empty page) though there are more.
 	PartialPage Kind = "partial-page"
-	// EndEarly lets GetRecords omit NextShardIterator though the shard goes on; there are no child shards then.
+	// EndEarly lets GetRecords omit NextShardIterator, and SubscribeToShard the ContinuationSequenceNumber of its first event, which is the
+	// last then, though the shard goes on; there are no child shards then.
 	EndEarly Kind = "end-early"
 	// StaleList lets ListShards and DescribeStream tell how the shards were Fault.Delay ago.
 	StaleList Kind = "stale-list"
@@ -73,7 +74,7 @@ var streamExceptions = []string{"ResourceNotFoundException", "ResourceInUseExcep
 var only = map[Kind][]string{
 	ExpireIterator:  {"GetRecords"},
 	PartialPage:     {"GetRecords"},
-	EndEarly:        {"GetRecords"},
+	EndEarly:        {"GetRecords", "SubscribeToShard"},
 	FailRecords:     {"PutRecords"},
 	ThrottleRecords: {"PutRecords"},
 	StaleList:       {"ListShards", "DescribeStream"},

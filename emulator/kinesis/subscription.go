@@ -19,15 +19,13 @@ type subscription struct {
 	sent     bucket    // bytes
 	failed   *apiError // what ends it
 	silenced bool      // by HalfOpen: nothing is sent any more
+	endEarly bool
 
 	wake chan struct{} // there may be something to do
 }
 
-// What one event holds at most. The service does not document it.
-const (
-	eventRecords = 10_000
-	eventBytes   = 1 << 20
-)
+// eventBytes is what one event holds at most, unless its first record is larger. The service does not document it.
+const eventBytes = 1 << 20
 
 // fail ends a subscription with an error within its stream, unless it has ended.
 func (sub *subscription) fail(e *apiError) {
@@ -74,6 +72,7 @@ func (sub *subscription) serve(w http.ResponseWriter, r *http.Request, fx effect
 	// A client that reads nothing holds its subscription no longer than one that does. A connection that can't have a deadline does without.
 	_ = control.SetWriteDeadline(sub.began.Add(sub.s.config.SubscriptionLife + time.Second))
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	sub.endEarly = fx.endEarly // nobody else looks at it
 	p := pushed{frames: appendInitialResponse(nil), cut: fx.cutAnswer}
 	for {
 		buf := p.frames[:0]
@@ -155,7 +154,7 @@ func (sub *subscription) push(buf []byte) (p pushed, wait time.Duration) {
 		}
 	}
 	sub.shard.trimOlder(now.UnixMilli() - st.retention.Milliseconds())
-	pg, after := sub.shard.log.read(sub.shard.log.find(func(m meta) bool { return m.n >= sub.next }), eventRecords, eventBytes)
+	pg, after := sub.shard.log.read(sub.shard.log.find(func(m meta) bool { return m.n >= sub.next }), s.config.EventRecords, eventBytes)
 	following, more := sub.shard.log.at(after)
 	ended := !more && !sub.shard.open()
 	if pg.count == 0 && !ended && now.Before(sub.quiet.Add(s.config.HeartbeatEvery)) {
@@ -185,7 +184,8 @@ func (sub *subscription) push(buf []byte) (p pushed, wait time.Duration) {
 	if more {
 		e.behind = max(1, now.UnixMilli()-pick(pg.count > 0, pg.last, following).arrived)
 	}
-	p = pushed{frames: e.append(buf), last: ended}
+	e.over = ended || sub.endEarly
+	p = pushed{frames: e.append(buf), last: e.over}
 	switch f, hit := s.pushFault(st.name, sub.shard.id); {
 	case !hit:
 	case f.Kind == HalfOpen:
@@ -206,7 +206,8 @@ func (sub *subscription) push(buf []byte) (p pushed, wait time.Duration) {
 type event struct {
 	page      page
 	of        sequence // all but the counter
-	continues uint64   // counter of the ContinuationSequenceNumber; not given with children
+	continues uint64   // counter of the ContinuationSequenceNumber
+	over      bool     // there is none
 	children  []childShard
 	behind    int64
 }
@@ -217,7 +218,8 @@ func (e *event) append(b []byte) []byte {
 	w.records(e.page, e.of)
 	if len(e.children) > 0 {
 		w.children(e.children)
-	} else {
+	}
+	if !e.over {
 		q := e.of
 		q.n = e.continues
 		w.textField("ContinuationSequenceNumber", q.String())

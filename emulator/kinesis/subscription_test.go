@@ -296,6 +296,24 @@ func TestWhatEndsASubscription(t *testing.T) {
 	}
 }
 
+func TestEventsHoldSoManyRecords(t *testing.T) {
+	inBubble(t, Config{EventRecords: 2}, func(t *testing.T, r *rig) {
+		r.create("orders", 1)
+		arn := r.registered("orders", "app")
+		for i := range 5 {
+			r.put("orders", "0", fmt.Sprint(i))
+		}
+		st := r.subscribed(arn, shardID(0), types.StartingPosition{Type: types.ShardIteratorTypeTrimHorizon})
+		var got []string
+		for range 3 {
+			got = append(got, told(nextEvent(st)))
+		}
+		if g := strings.Join(got, ", "); g != "0 1, 2 3, 4" {
+			t.Errorf("events %q", g)
+		}
+	})
+}
+
 func TestASubscriptionIsPaced(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.create("orders", 1)
@@ -345,6 +363,11 @@ func TestFaultsOfASubscription(t *testing.T) {
 		}},
 		"damaged": {Fault{Kind: CorruptEvent, Skip: 1}, func(t *testing.T, r *rig, st *sdk.SubscribeToShardEventStream) {
 			if e := nextEvent(st); e != nil || st.Err() == nil || !strings.Contains(st.Err().Error(), "checksum") {
+				t.Errorf("event %q, error %v", told(e), st.Err())
+			}
+		}},
+		"ended early": {Fault{Kind: EndEarly}, func(t *testing.T, r *rig, st *sdk.SubscribeToShardEventStream) {
+			if e := nextEvent(st); e != nil || st.Err() != nil {
 				t.Errorf("event %q, error %v", told(e), st.Err())
 			}
 		}},
