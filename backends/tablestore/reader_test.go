@@ -459,7 +459,7 @@ func TestStartByTime(t *testing.T) {
 			want = append(want, r.puts(1, 1)...)
 			time.Sleep(time.Minute)
 		}
-		s := r.source()
+		s := r.source(MaxRecords(10))
 		_, err := s.Describe(r.ctx)
 		r.ok(err)
 		r.forget()
@@ -468,6 +468,9 @@ func TestStartByTime(t *testing.T) {
 		r.same("an hour ago", got, want[60:])
 		if n := len(r.times("GetShardIterator")); n != 5 {
 			t.Errorf("%d calls, want 4 and one that was throttled", n)
+		}
+		if n := len(r.times("GetStreamRecord")); n > 7 {
+			t.Errorf("%d reads for 60 records, 10 at a time: what is older was scanned", n)
 		}
 		future := r.open(s, r.only(), core.From(time.Now().Add(time.Hour)))
 		for range 3 {
