@@ -2,7 +2,7 @@ package dynamo
 
 // Attributes of a lease row as the KCL writes them (docs/reference/kcl.md 1.2).
 const (
-	attrKey          = "leaseKey"                     // S, the partition key: the shard id
+	attrKey          = "leaseKey"                     // S, the partition key: see key.go
 	attrOwner        = "leaseOwner"                   // S, absent: nobody. The next owner while a hand-over is asked for
 	attrCurrentOwner = "checkpointOwner"              // S, only while a hand-over is asked for: who still has the lease
 	attrCounter      = "leaseCounter"                 // N
@@ -19,9 +19,9 @@ const (
 	attrThroughput   = "throughputKBps"         // N
 	attrEntity       = "entityType"             // S, rows made by KCL 3.5 and later, and by us
 
-	// Only in tables of several streams, which this layout is not.
-	attrMultiStream = "streamName"
-	attrMultiShard  = "shardId"
+	// Only in tables of several streams.
+	attrMultiStream = "streamName" // S, whatever it is called: account:stream:epoch
+	attrMultiShard  = "shardId"    // S
 )
 
 // Attributes of ours beside them. Java keeps what it does not know through every write (docs/reference/kcl.md V5), so each that can go

@@ -30,6 +30,8 @@ type bench struct {
 	admin  *dynamodb.Client
 	stores []*dynamo.Store
 	mu     sync.Mutex
+
+	several bool // the table is one of several streams
 }
 
 // gate is a way to the service that can be closed.
@@ -84,9 +86,25 @@ func (b *bench) config(rt http.RoundTripper) aws.Config {
 func (b *bench) Store() core.LeaseStore {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := dynamo.New(b.config(b.gate), app, dynamo.Endpoint("http://emulator"))
+	s := dynamo.New(b.config(b.gate), app, b.options()...)
 	b.stores = append(b.stores, s)
 	return s
+}
+
+func (b *bench) options() []dynamo.Option {
+	opts := []dynamo.Option{dynamo.Endpoint("http://emulator")}
+	if b.several {
+		opts = append(opts, dynamo.SeveralStreams())
+	}
+	return opts
+}
+
+func (b *bench) key(k core.LeaseKey) dynamo.Attributes {
+	key := string(k.Shard)
+	if b.several {
+		key = string(k.Stream) + ":" + key
+	}
+	return dynamo.Attributes{"leaseKey": &types.AttributeValueMemberS{Value: key}}
 }
 
 func (b *bench) Close() error {
@@ -111,14 +129,14 @@ func (b *bench) PutAttribute(ctx context.Context, key core.LeaseKey, value strin
 
 func (b *bench) set(ctx context.Context, key core.LeaseKey, name string, v types.AttributeValue) error {
 	_, err := b.admin.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: aws.String(app), Key: dynamo.Attributes{"leaseKey": &types.AttributeValueMemberS{Value: string(key.Shard)}},
+		TableName: aws.String(app), Key: b.key(key),
 		UpdateExpression: aws.String("SET #a = :v"), ExpressionAttributeNames: map[string]string{"#a": name}, ExpressionAttributeValues: dynamo.Attributes{":v": v},
 	})
 	return err
 }
 
 func (b *bench) Attribute(ctx context.Context, key core.LeaseKey) (string, error) {
-	out, err := b.admin.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(app), Key: dynamo.Attributes{"leaseKey": &types.AttributeValueMemberS{Value: string(key.Shard)}}, ConsistentRead: aws.Bool(true)})
+	out, err := b.admin.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String(app), Key: b.key(key), ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return "", err
 	}

@@ -6,12 +6,12 @@
 //
 // The partition key is leaseKey (S), nothing else. [Store.Prepare] creates the table where it is missing: on demand unless [Provisioned], in
 // the single-table layout of KCL 3.5. The index LeaseOwnerToLeaseKeyIndex, which only Java workers read, is left to them. A table holds the
-// leases of one stream; one of the KCL's multi-stream mode is refused.
+// leases of one stream, or with [SeveralStreams] those of several, in the rows of the KCL's multi-stream mode. One of the other kind is refused.
 //
 // A lease row (docs/reference/kcl.md 1.2 says more about those of the KCL):
 //
 //	attribute                            type   of     holds
-//	leaseKey                             S      KCL    the shard id
+//	leaseKey                             S      KCL    the shard id; of several streams "account:stream:creationEpoch:shard"
 //	leaseOwner                           S      KCL    the owner; while a hand-over is asked for, the next owner. Absent: nobody
 //	checkpointOwner                      S      KCL    the owner, while a hand-over is asked for
 //	leaseCounter                         N      KCL    grows with each write of an owner and each change of owner
@@ -25,7 +25,8 @@
 //	pendingCheckpointState               B      KCL    the application's bytes
 //	throughputKBps                       N      KCL    six decimals
 //	entityType                           S      KCL    LEASE, on rows made by 3.5 and later, and by us
-//	sw_stream                            S      ours   the incarnation of the stream, "account:stream:creationEpoch"
+//	streamName, shardId                  S      KCL    of several streams only: "account:stream:creationEpoch" (not the name), and the shard id
+//	sw_stream                            S      ours   the incarnation of the stream, "account:stream:creationEpoch"; where the key does not tell
 //	sw_run                               S      ours   which acquisition: "worker id:random". Void once the owner is another
 //	sw_ready                             BOOL   ours   the parents no longer matter
 //	sw_startAt                           S      ours   RFC 3339: the instant a LATEST or AT_TIMESTAMP checkpoint was resolved to

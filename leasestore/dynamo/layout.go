@@ -20,6 +20,8 @@ import (
 //	told whether there is one                              KCL 3.0 to 3.4, or a migration under way    no
 //	else                                                   ours, 3.5's, or empty                       yes
 //
+// In a table of several streams KCL 3.5.0, too, breaks on rows that are no leases; it writes such itself, so ours change nothing.
+//
 // It is judged anew with each complete reading, and rows of ours are taken away again where it turns to no.
 type layout struct {
 	coordinator    presence // of the table <app>-CoordinatorState
@@ -120,7 +122,7 @@ func (s *Store) sample(ctx context.Context) error {
 			continue
 		}
 		// Bad rows and those of other streams are for List and Get to report; here they only tell the layout.
-		if err := r.add(s, row, ""); err != nil {
+		if err := r.add(s, row, wanted{}); err != nil {
 			return err
 		}
 	}
@@ -130,11 +132,6 @@ func (s *Store) sample(ctx context.Context) error {
 	}
 	s.saw(r, false)
 	return nil
-}
-
-func (s *Store) severalStreams(row Attributes) error {
-	return fmt.Errorf("table %s is one of several streams (row %s has %s %s), which this version does not read; choose another application name: %w",
-		s.table, describe(row[attrKey]), attrMultiStream, describe(row[attrMultiStream]), core.ErrInvalid)
 }
 
 // onDemand is the billing mode of tables that need no capacity.

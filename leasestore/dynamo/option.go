@@ -24,10 +24,15 @@ type settings struct {
 	tags             map[string]string
 	recovery         bool
 	deleteProtection bool
+	several          bool
 }
 
 // Table names the table, where it is not called like the application.
 func Table(name string) Option { return func(s *settings) { s.table = name } }
+
+// SeveralStreams makes the table one of several streams, as the KCL's multi-stream mode keeps it: lease keys are account:stream:epoch:shard. All
+// workers of the application say the same, also while their catalog lists one stream only. A table of the other kind is refused.
+func SeveralStreams() Option { return func(s *settings) { s.several = true } }
 
 // Endpoint is the URL of the service, for emulators and private endpoints. Without a region in the configuration it sets us-east-1, which
 // emulators do not look at.

@@ -47,15 +47,12 @@ func kindOf(row Attributes) kind {
 	return isLease
 }
 
-// decodeLease reads a lease row of any KCL and of ours. Key.Stream is what the row is stamped with, empty where only others have written
-// it. Columns it does not know are in Raw. An error is a *core.RowError.
+// decodeLease reads a lease row of any KCL and of ours. Key.Stream is what its key or its stamp says, empty where only others have
+// written the row of a table of one stream. Columns it does not know are in Raw. An error is a *core.RowError.
 func decodeLease(row Attributes) (core.Lease, error) {
 	r := rowReader{row: row}
 	key := r.text(attrKey)
-	l := core.Lease{Key: leaseKey(key, r.optional(attrStream))}
-	if _, ok := row[attrMultiStream]; ok {
-		r.fail("%s: the row is of a table of several streams, which this version does not read", attrMultiStream)
-	}
+	l := core.Lease{Key: r.keyOf()}
 	// docs/reference/kcl.md 3.5: leaseOwner is the next owner as long as checkpointOwner names the current one.
 	l.Owner = core.WorkerID(r.optional(attrOwner))
 	if current := core.WorkerID(r.optional(attrCurrentOwner)); current != core.Nobody {
@@ -102,18 +99,17 @@ func decodeLease(row Attributes) (core.Lease, error) {
 	return l, nil
 }
 
-// encodeLease is a row to create, as the KCL makes it, with our columns beside; entity says whether the table is one whose rows carry
+// encodeLease is a row to create, in a table of one stream, as the KCL makes it, with our columns beside; entity says whether the table is one whose rows carry
 // their type.
 func encodeLease(l *core.Lease, stream core.StreamID, entity bool) (Attributes, error) {
-	key, err := rowKey(l.Key)
-	if err != nil {
+	if err := checkKey(l.Key); err != nil {
 		return nil, err
 	}
 	if err := storable(&l.Checkpoint); err != nil {
 		return nil, err
 	}
 	row := Attributes{
-		attrKey:        text(key),
+		attrKey:        text(string(l.Key.Shard)),
 		attrCounter:    number(l.Counter),
 		attrCheckpoint: text(l.Checkpoint.String()),
 		attrSub:        number(int64(l.Checkpoint.Sub)),

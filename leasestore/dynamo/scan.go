@@ -20,6 +20,17 @@ const (
 	maxSegments    = 8
 )
 
+// wanted are the streams whose leases a reading is after: one, in a table of one; else those of, and all where none is named.
+type wanted struct {
+	one core.StreamID
+	of  map[core.StreamID]bool
+}
+
+// has reports whether a stream is wanted. Of a row that does not tell, it may be.
+func (w wanted) has(id core.StreamID) bool {
+	return len(w.of) == 0 || id == "" || w.of[id]
+}
+
 // reading is what a scan found.
 type reading struct {
 	leases  []core.Lease
@@ -30,7 +41,7 @@ type reading struct {
 	typed   bool // there are rows that only KCL 3.5 and later bear
 }
 
-func (r *reading) add(s *Store, row Attributes, want core.StreamID) error {
+func (r *reading) add(s *Store, row Attributes, want wanted) error {
 	r.rows++
 	switch kindOf(row) {
 	case isOther:
@@ -43,12 +54,13 @@ func (r *reading) add(s *Store, row Attributes, want core.StreamID) error {
 		r.typed = r.typed || !w.ours
 	case isLease:
 		r.untyped = r.untyped || row[attrEntity] == nil
-		if row[attrMultiStream] != nil {
-			return s.severalStreams(row)
-		}
-		l, err := s.lease(row, want)
+		l, err := s.lease(row, want.one)
 		if bad, ok := errors.AsType[*core.RowError](err); ok {
-			r.bad = append(r.bad, bad)
+			if want.has(bad.Key.Stream) {
+				r.bad = append(r.bad, bad)
+			}
+		} else if err == nil && !want.has(l.Key.Stream) {
+			return nil
 		} else if err != nil {
 			return err
 		} else {
@@ -66,9 +78,16 @@ func (r *reading) merge(o *reading) {
 
 // scan reads the whole table, strongly consistent, or fails.
 func (s *Store) scan(ctx context.Context, streams []core.StreamID) (*reading, error) {
-	want, err := s.bind(streams...)
+	one, err := s.bind(streams...)
 	if err != nil {
 		return nil, err
+	}
+	want := wanted{one: one}
+	if s.several {
+		want.of = make(map[core.StreamID]bool, len(streams))
+		for _, id := range streams {
+			want.of[id] = true
+		}
 	}
 	parts := make([]*reading, s.segments())
 	g, gctx := errgroup.WithContext(ctx)
@@ -89,7 +108,7 @@ func (s *Store) scan(ctx context.Context, streams []core.StreamID) (*reading, er
 	return all, nil
 }
 
-func (s *Store) scanSegment(ctx context.Context, segment, of int32, want core.StreamID) (*reading, error) {
+func (s *Store) scanSegment(ctx context.Context, segment, of int32, want wanted) (*reading, error) {
 	in := &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: new(true)}
 	if of > 1 {
 		in.Segment, in.TotalSegments = &segment, &of

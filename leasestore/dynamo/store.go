@@ -95,7 +95,7 @@ func (s *Store) Get(ctx context.Context, key core.LeaseKey) (core.Lease, error) 
 
 // read is the row of a lease, strongly consistent; ErrNotFound where there is none.
 func (s *Store) read(ctx context.Context, key core.LeaseKey) (Attributes, error) {
-	k, err := rowKey(key)
+	k, err := s.rowKey(key)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +118,9 @@ func (s *Store) lease(row Attributes, want core.StreamID) (core.Lease, error) {
 		k := r.text(attrKey)
 		return core.Lease{}, &core.RowError{Key: core.LeaseKey{Stream: want, Shard: core.ShardID(k)}, Row: k, Err: fmt.Errorf("the row is no lease: %s is %s", attrEntity, describe(row[attrEntity]))}
 	}
+	if err := s.rightKind(row); err != nil {
+		return core.Lease{}, err
+	}
 	l, err := decodeLease(row)
 	if owned := s.own(&l, want); owned != nil {
 		return core.Lease{}, owned
@@ -139,13 +142,20 @@ func (s *Store) Create(ctx context.Context, l core.Lease) (core.Lease, error) {
 	if err != nil {
 		return core.Lease{}, err
 	}
+	key, err := s.rowKey(l.Key)
+	if err != nil {
+		return core.Lease{}, err
+	}
+	if s.several {
+		nameRow(row, key, l.Key)
+	}
 	e := newExpression()
 	e.require("attribute_not_exists(%s)", e.name(attrKey))
 	_, err = call(ctx, s, once("PutItem"), s.client.PutItem, &dynamodb.PutItemInput{
 		TableName: &s.table, Item: row, ConditionExpression: e.condition(), ExpressionAttributeNames: e.attributeNames(),
 	})
 	if errors.Is(err, core.ErrConflict) {
-		return core.Lease{}, fmt.Errorf("table %s: lease %s: %w", s.table, l.Key.Shard, core.ErrExists)
+		return core.Lease{}, fmt.Errorf("table %s: lease %s: %w", s.table, key, core.ErrExists)
 	}
 	if err != nil {
 		return core.Lease{}, err
@@ -163,7 +173,7 @@ func (s *Store) Update(ctx context.Context, seen core.Lease, same core.Same, set
 	if err != nil {
 		return core.Lease{}, err
 	}
-	key, err := rowKey(seen.Key)
+	key, err := s.rowKey(seen.Key)
 	if err != nil {
 		return core.Lease{}, err
 	}
@@ -202,7 +212,7 @@ func (s *Store) Delete(ctx context.Context, seen core.Lease, same core.Same) err
 	if err != nil {
 		return err
 	}
-	key, err := rowKey(seen.Key)
+	key, err := s.rowKey(seen.Key)
 	if err != nil {
 		return err
 	}
