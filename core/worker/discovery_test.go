@@ -109,11 +109,19 @@ func values[K comparable](m map[K]int) (out []int) {
 	return out
 }
 
-// Every shard of a wide stream ends within a minute: listings stay those of the clock, since a reader names the children (field case F62).
+// Every shard of a wide stream ends within a minute: listings stay those of the clock where a reader names the children, and else those that end
+// together share one (field case F62).
 func TestManyShardsEnd(t *testing.T) {
+	t.Run("children named", func(t *testing.T) { manyShardsEnd(t, core.SourceLacks{}, 5) })
+	// Eight workers, of each of which a shard ends every two seconds.
+	t.Run("children looked for", func(t *testing.T) { manyShardsEnd(t, core.SourceLacks{ChildrenAtEnd: true}, 160) })
+}
+
+func manyShardsEnd(t *testing.T, lacks core.SourceLacks, most int) {
 	l := &limit{a: 100, burst: 100}
 	const shards = 240
 	bubble(t, shards, behind(l), func(t *testing.T, f *fleet) {
+		f.stream = source.New("orders", shards, source.Idle(2*time.Second), source.Lacking(lacks))
 		for i := range 8 {
 			f.start(fmt.Sprintf("w%02d", i))
 		}
@@ -137,8 +145,8 @@ func TestManyShardsEnd(t *testing.T) {
 		})
 		_, after, refused := l.counts()
 		t.Logf("%d listings; all held %v after the last split", after-before, took)
-		if n := after - before; n > 5 || refused > 0 {
-			t.Errorf("%d listings while %d shards ended, %d calls refused; at most 5", n, shards, refused)
+		if n := after - before; n > most || refused > 0 {
+			t.Errorf("%d listings while %d shards ended, %d calls refused; at most %d", n, shards, refused, most)
 		}
 		f.put(2*shards, 4*shards)
 		f.await("delivered", time.Minute, f.allDelivered)

@@ -272,15 +272,81 @@ func (w *Worker) create(ctx context.Context, st *stream, leases []core.Lease) er
 	return multierror.Append(nil, errs...).ErrorOrNil()
 }
 
+// listing is one that several wait for.
+type listing struct {
+	began  time.Time     // or will
+	done   chan struct{} // closed when what follows is known
+	shards []core.Shard
+	err    error
+}
+
+// freshShards is a complete listing that began after the call. Shards that end together share one, and there is one in LookEvery at most (field
+// case F62).
+func (w *Worker) freshShards(ctx context.Context, st *stream) ([]core.Shard, error) {
+	since := time.Now()
+	for {
+		w.mu.Lock()
+		l := st.shared
+		mine := l == nil
+		if !mine && l.began.Before(since) || !mine && l.err != nil {
+			select {
+			case <-l.done:
+				mine = true
+			default: // too early for this end: the next one, when this one is done
+			}
+		}
+		if mine {
+			l = &listing{began: since, done: make(chan struct{})}
+			if former := st.shared; former != nil && former.began.Add(w.cfg.LookEvery).After(since) {
+				l.began = former.began.Add(w.cfg.LookEvery)
+			}
+			st.shared = l
+		}
+		w.mu.Unlock()
+		if mine {
+			shards, err := w.listAt(ctx, st, l.began)
+			w.mu.Lock()
+			l.shards, l.err = shards, err
+			w.mu.Unlock()
+			close(l.done)
+			return shards, err
+		}
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if l.err == nil && !l.began.Before(since) {
+			return l.shards, nil
+		}
+	}
+}
+
+// listAt lists when the time has come.
+func (w *Worker) listAt(ctx context.Context, st *stream, at time.Time) ([]core.Shard, error) {
+	if wait := time.Until(at); wait > 0 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	var in lineage.Input
+	err := w.list(ctx, st, &in)
+	return in.Shards, err
+}
+
 // childrenOf finds the children of a shard that ended, where its reader did not name them.
 func (w *Worker) childrenOf(ctx context.Context, h *holding) ([]core.Shard, error) {
-	var in lineage.Input
-	if err := w.list(ctx, h.st, &in); err != nil {
+	shards, err := w.freshShards(ctx, h.st)
+	if err != nil {
 		return nil, err
 	}
 	var out []core.Shard
 	open := false
-	for _, s := range in.Shards {
+	for _, s := range shards {
 		if slices.Contains(s.Parents, h.key.Shard) {
 			out = append(out, s)
 		}

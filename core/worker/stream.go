@@ -32,6 +32,7 @@ type stream struct {
 
 	// Guarded by Worker.mu.
 	listing  []core.Shard   // the last complete one
+	shared   *listing       // the last that was made because a shard ended
 	begins   core.Position  // the start, with its instant, that openThen was listed for
 	openThen []core.ShardID // the shards open at the start; nil: not asked
 	wanted   bool           // a listing is wanted, to see whether parents without leases are gone
