@@ -183,6 +183,9 @@ func TestSignatures(t *testing.T) {
 			func() {
 				time.Sleep(24*time.Hour - 70*time.Second)
 				r.show(t)
+				if err := r.send(t.Context(), "the last of the day"); err != nil {
+					t.Fatal(err)
+				}
 				time.Sleep(45 * time.Second) // into the next day
 			},
 		} {
