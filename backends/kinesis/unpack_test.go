@@ -275,7 +275,7 @@ func TestDecoderThatHasToWait(t *testing.T) {
 				if fmt.Sprint(data(got)) != "[d:p d:a-0 d:a-1]" || last.Sub != 1 {
 					t.Fatalf("%q up to %+v", data(got), last)
 				}
-				start := time.Now()
+				start, memory := time.Now(), PageMemory()
 				for range 2 {
 					if _, err := rd.Next(r.ctx); !errors.Is(err, kind) {
 						t.Fatalf("%v, want %v", err, kind)
@@ -283,6 +283,9 @@ func TestDecoderThatHasToWait(t *testing.T) {
 				}
 				if waited := time.Since(start); !errors.Is(kind, core.ErrDenied) && waited < s.patience {
 					t.Errorf("gave up after %v", waited)
+				}
+				if n := PageMemory(); n != memory {
+					t.Errorf("%d bytes of pages are held while it waits", n-memory)
 				}
 				if n, most := len(r.times("GetRecords")), 40; n > most {
 					t.Errorf("%d reads while it waited %v", n, time.Since(start))
@@ -330,6 +333,9 @@ func TestLargePagesAreHandedOutInParts(t *testing.T) {
 		}
 		if want := "[d:a-0 d:a-1 d:a-2 d:a-3 d:a-4 d:p d:b-0 d:b-1 d:b-2 d:b-3]"; fmt.Sprint(got) != want {
 			t.Errorf("%q, want %s", got, want)
+		}
+		if n := len(r.times("GetShardIterator")); n != 4 {
+			t.Errorf("%d iterators for 4 parts: what was handed out must not be read again with each", n)
 		}
 	})
 }

@@ -97,8 +97,12 @@ func TestUnknownVersionIsRemembered(t *testing.T) {
 		if n := reg.asked(); n != 1 {
 			t.Errorf("%d calls for 1000 records of an unknown version", n)
 		}
+		time.Sleep(badFor - time.Second)
+		if decode(t, d, record(version, nil)); reg.asked() != 1 {
+			t.Error("asked again within the minute")
+		}
 		reg.add(version, "s", JSON, "{}")
-		time.Sleep(badFor)
+		time.Sleep(time.Second)
 		if m := decode(t, d, record(version, []byte("2"))); m.Err != nil {
 			t.Errorf("the version is there by now: %v", m.Err)
 		}
