@@ -104,6 +104,8 @@ type Config struct {
 	CleanupGone time.Duration
 	// KeepFinished keeps finished leases for ever.
 	KeepFinished bool
+	// Former says what becomes of the leases of streams that the catalog no longer lists. Default: they are released, and stay.
+	Former FormerStreams
 }
 
 // ErrorPolicy says what happens when a handler fails on a batch. Records are never skipped but by DeadLetter.
@@ -248,6 +250,7 @@ func (c *Config) validate() error {
 	if c.Checkpoints == Manual && c.KeyConcurrency > 1 {
 		bad("KeyConcurrency is %d together with Checkpoints Manual: the low-water mark is kept in Automatic mode only", c.KeyConcurrency)
 	}
+	c.Former.validate(c.LeaseDuration, bad)
 	return errors.Join(errs...)
 }
 

@@ -113,8 +113,8 @@ func values[K comparable](m map[K]int) (out []int) {
 // together share one (field case F62).
 func TestManyShardsEnd(t *testing.T) {
 	t.Run("children named", func(t *testing.T) { manyShardsEnd(t, core.SourceLacks{}, 5) })
-	// Eight workers, of each of which a shard ends every two seconds.
-	t.Run("children looked for", func(t *testing.T) { manyShardsEnd(t, core.SourceLacks{ChildrenAtEnd: true}, 160) })
+	// Eight workers, a minute, and 2.5 s from one listing to the next.
+	t.Run("children looked for", func(t *testing.T) { manyShardsEnd(t, core.SourceLacks{ChildrenAtEnd: true}, 200) })
 }
 
 func manyShardsEnd(t *testing.T, lacks core.SourceLacks, most int) {

@@ -40,6 +40,8 @@ const (
 	Unserved        Kind = "unserved"   // leases nobody may hold, for MaxLeases; Text names them
 	TwinSeen        Kind = "twin"       // another worker with this id
 	HandlerOverran  Kind = "handler overran"
+	StreamAdded     Kind = "stream added"   // the worker consumes it from now on; Text: its name, Position: where it begins if it has no leases
+	StreamRetired   Kind = "stream retired" // the worker consumes it no more; Err: why, Records: how many leases it held
 )
 
 // Event is something that happened. It owns its memory. docs/events.md says which fields come with which kind.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
@@ -13,22 +15,54 @@ import (
 )
 
 // keepLoop keeps the set of leases right: it lists shards, creates what is missing, audits and cleans up. One worker does this for all, the
-// first of those present by id, so that listing costs one call a minute and stream; each of these steps may be done twice without harm.
+// first of those present by id, so that listing costs one call a minute and stream; each of these steps may be done twice without harm. Each stream
+// has a keeper of its own: one that is throttled or does not answer keeps no other waiting.
 func (w *Worker) keepLoop(ctx context.Context) {
+	var keepers sync.WaitGroup
+	defer keepers.Wait()
+	kept := map[*stream]bool{}
+	for {
+		for _, st := range w.streamList() {
+			if !kept[st] {
+				kept[st] = true
+				keepers.Go(func() { w.keepStream(ctx, st) })
+			}
+		}
+		maps.DeleteFunc(kept, func(st *stream, _ bool) bool { return isClosed(st.retired) })
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.keepNow:
+		}
+		for _, st := range w.streamList() {
+			poke(st.keepNow)
+		}
+	}
+}
+
+// keepStream is the keeper of one stream, until it is retired.
+func (w *Worker) keepStream(ctx context.Context, st *stream) {
 	timer := time.NewTimer(w.cfg.ListEvery)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-st.retired:
+			return
 		case <-timer.C:
-		case <-w.keepNow:
+		case <-st.keepNow:
 		}
-		next := w.cfg.ListEvery
-		for _, st := range w.streamList() {
-			next = min(next, w.keep(ctx, st))
-		}
-		timer.Reset(max(next, time.Millisecond))
+		timer.Reset(max(w.keep(ctx, st), time.Millisecond))
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -54,7 +88,7 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 	audit := lister && (now.Sub(st.audited) >= w.cfg.AuditEvery || shardEnded && w.cfg.AuditAtShardEnd)
 	due := lister && (bootstrap || audit || !now.Before(st.nextList) || len(st.owed) > 0)
 	if !due && !wanted {
-		return w.cfg.ListEvery
+		return w.checkSame(ctx, st, now)
 	}
 	if !bootstrap {
 		st.empty = 0
@@ -107,26 +141,24 @@ func (w *Worker) keepFailed(ctx context.Context, st *stream, err error) time.Dur
 	}
 	err = &core.Error{Op: "list shards", Stream: st.id, Err: err}
 	w.mu.Lock()
-	w.listErr = err
+	st.listErr = err
+	only := len(w.streams) <= 1
 	w.mu.Unlock()
 	w.emit(Event{Kind: ReadError, Key: core.LeaseKey{Stream: st.id}, Err: err})
-	if errors.Is(err, core.ErrDenied) && w.noLeases() {
+	if only && errors.Is(err, core.ErrDenied) && w.noLeases() {
 		w.fail(err)
 	}
 	st.nextList = time.Now()
+	if errors.Is(err, core.ErrDenied) || errors.Is(err, core.ErrNotFound) {
+		return w.cfg.ListEvery // that does not pass within seconds
+	}
 	return w.cfg.LookEvery
 }
 
 // list makes a complete listing of the stream, which must be the one that the worker began with: under the same name there may be another by now,
 // with shards of the same ids, and it must not inherit leases.
 func (w *Worker) list(ctx context.Context, st *stream, in *lineage.Input) error {
-	var info core.StreamInfo
-	if err := safely("describe stream", func() (err error) { info, err = st.source.Describe(ctx); return err }); err != nil {
-		return err
-	}
-	if info.ID != st.id {
-		err := fmt.Errorf("the stream was deleted and made again: it was %s, and is %s now; the leases are the former's, so give the new one another application name or delete them: %w", st.id, info.ID, core.ErrOtherStream)
-		w.fail(err)
+	if err := w.isSame(ctx, st); err != nil {
 		return err
 	}
 	var shards []core.Shard
@@ -135,10 +167,66 @@ func (w *Worker) list(ctx context.Context, st *stream, in *lineage.Input) error 
 		return err
 	}
 	w.mu.Lock()
-	st.listing, w.listErr = shards, nil
+	st.listing, st.listErr = shards, nil
 	w.mu.Unlock()
 	in.Shards, in.Listed = shards, true
 	return nil
+}
+
+// isSame reports an error unless the stream is there and is the one that the worker consumes. Of several streams, one that has become another is
+// retired, and one that is gone is if nobody reads it here: reads find that out by themselves, and may still find something.
+func (w *Worker) isSame(ctx context.Context, st *stream) error {
+	var info core.StreamInfo
+	err := safely("describe stream", func() (err error) { info, err = st.source.Describe(ctx); return err })
+	switch {
+	case err == nil && info.ID == st.id:
+		return nil
+	case err == nil && !w.single:
+		w.retire(st, errMadeAnew)
+		return fmt.Errorf("the stream was deleted and made again: it was %s, and is %s now: %w", st.id, info.ID, core.ErrOtherStream)
+	case err == nil:
+		err := fmt.Errorf("the stream was deleted and made again: it was %s, and is %s now; the leases are the former's, so give the new one another application name or delete them: %w", st.id, info.ID, core.ErrOtherStream)
+		w.fail(err)
+		return err
+	case w.goneWith(err) && (errors.Is(err, core.ErrOtherStream) || !w.reads(st)):
+		w.retire(st, fmt.Errorf("%w: %w", ErrStreamRetired, err))
+	}
+	return err
+}
+
+// reads reports whether a lease of a stream is held here.
+func (w *Worker) reads(st *stream) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.held {
+		if h.st == st {
+			return true
+		}
+	}
+	return false
+}
+
+// checkSame asks now and then, on a worker that reads a stream and does not list it, whether it is still the same: altogether the workers ask once
+// more a minute than the lister does.
+func (w *Worker) checkSame(ctx context.Context, st *stream, now time.Time) time.Duration {
+	w.mu.Lock()
+	every := time.Duration(max(len(w.present), 1)) * w.cfg.ListEvery
+	lister := w.listerLocked()
+	w.mu.Unlock()
+	if w.single || lister || !w.reads(st) {
+		return w.cfg.ListEvery
+	}
+	if st.checked.IsZero() {
+		st.checked = now
+	}
+	if now.Sub(st.checked) < every {
+		return w.cfg.ListEvery
+	}
+	st.checked = now
+	if err := w.isSame(ctx, st); err != nil {
+		return w.keepFailed(ctx, st, err)
+	}
+	return w.cfg.ListEvery
 }
 
 // settleStart fixes the instant at which the application begins, once, and finds the shards that were open then. A start in the future is
@@ -152,10 +240,10 @@ func (w *Worker) settleStart(ctx context.Context, st *stream, in *lineage.Input)
 		start.Time = st.instant
 	}
 	if d := time.Until(start.Time); start.Anchor == core.AtTime && d > 0 {
-		w.setWaiting(fmt.Sprintf("%s begins at %s", st.id, start.Time.Format(time.RFC3339)))
+		w.setWaiting(st, fmt.Sprintf("%s begins at %s", st.id, start.Time.Format(time.RFC3339)))
 		return min(d, w.cfg.ListEvery), nil
 	}
-	w.setWaiting("")
+	w.setWaiting(st, "")
 	in.Start = start
 	if lineage.New(*in).NeedsStart() {
 		var open []core.Shard
@@ -371,6 +459,9 @@ func (w *Worker) createChildren(ctx context.Context, h *holding, children []core
 func (w *Worker) shardGone(ctx context.Context, h *holding) bool {
 	var in lineage.Input
 	if err := w.list(ctx, h.st, &in); err != nil {
+		if w.goneWith(err) {
+			w.retire(h.st, fmt.Errorf("%w: %w", ErrStreamRetired, err))
+		}
 		return false
 	}
 	return !slices.ContainsFunc(in.Shards, func(s core.Shard) bool { return s.ID == h.key.Shard })
@@ -388,7 +479,9 @@ func (w *Worker) audit(st *stream, g *lineage.Graph) {
 	}
 	st.holes = seen
 	w.mu.Lock()
-	w.holes[st.id] = len(seen)
+	if w.consumesLocked(st) {
+		w.holes[st.id] = len(seen)
+	}
 	w.mu.Unlock()
 }
 

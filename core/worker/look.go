@@ -49,6 +49,9 @@ func (w *Worker) lookOnce(ctx context.Context) time.Duration {
 	if err != nil {
 		return w.lookFailed(ctx, err)
 	}
+	if len(ids) == 0 {
+		sight.Leases, sight.Bad = nil, nil // all streams were retired: what stands there is nobody's business here
+	}
 	w.count(Looks, core.LeaseKey{}, 1)
 	for _, b := range sight.Bad {
 		w.emit(Event{Kind: BadRow, Key: b.Key, Text: b.Row, Err: b})
@@ -133,6 +136,7 @@ type todo struct {
 	asked   []request    // held, and somebody wants them
 	decline []*holding   // held, and who wants them is gone
 	begin   []*holding
+	retired []*holding // their stream is consumed no more, and they are still held
 	ready   []*holding // held, waited for their parents, which have finished
 	restart []*consumer
 	stalled []*holding
@@ -228,6 +232,10 @@ func (w *Worker) decideHeldLocked(t *todo, now time.Time) {
 		c, idle := h.consumer, h.consumer == nil && h.give == nil && !h.over && !h.fenced && !h.halted
 		ready, fenced := h.lease.Ready, h.fenced && !h.over
 		h.mu.Unlock()
+		if !w.consumesLocked(h.st) {
+			t.retired = append(t.retired, h)
+			continue
+		}
 		if fenced {
 			t.verify = append(t.verify, h) // the table answers again
 		}
@@ -404,6 +412,9 @@ func (w *Worker) carryOut(ctx context.Context, t todo) {
 	}
 	for _, h := range t.decline {
 		w.wg.Go(func() { w.decline(h, "it is no longer present") })
+	}
+	for _, h := range t.retired {
+		w.giveAway(h, giving{why: errUnlisted})
 	}
 	for _, c := range t.restart {
 		n := c.reads.stalled()

@@ -73,8 +73,11 @@ func (w *Worker) Status() Status {
 	defer w.mu.Unlock()
 	s := Status{
 		Worker: w.cfg.ID, State: w.state, Workers: slices.Clone(w.present), Unserved: slices.Clone(w.unserved), LastLook: w.table.at,
-		Lister: w.listerLocked(), Counts: make(map[Count]int64, counts), Err: cmp.Or(w.lookErr, w.listErr),
-		Twin: w.twin, Waiting: w.waiting,
+		Lister: w.listerLocked(), Counts: make(map[Count]int64, counts), Err: w.lookErr, Twin: w.twin,
+	}
+	for _, st := range w.streamListLocked() {
+		s.Waiting = cmp.Or(s.Waiting, st.waiting)
+		s.Err = cmp.Or(s.Err, st.listErr)
 	}
 	if w.holdOff {
 		s.Waiting = "a worker of another library owned leases: waiting to see whether it lives"

@@ -18,7 +18,10 @@ type stream struct {
 	clock  core.Clock
 	fixer  core.Resolver
 
-	// What follows belongs to the keeper's goroutine, but for listing.
+	retired chan struct{} // closed once the worker consumes it no more
+	keepNow chan struct{} // wakes its keeper
+
+	// What follows belongs to its keeper's goroutine.
 	instant  time.Time // what a Latest start was resolved to by this worker, if it had to
 	nextList time.Time
 	audited  time.Time
@@ -27,6 +30,7 @@ type stream struct {
 	empty    int // looks in a row that showed no lease at all
 	owed     map[core.ShardID]bool
 	past     map[core.ShardID]bool // shards that the last pass found to need no lease
+	checked  time.Time             // when a worker that does not list it last asked whether it is still the same
 	holes    map[lineage.Hole]int
 	missing  map[core.ShardID]bool
 
@@ -39,10 +43,15 @@ type stream struct {
 	wantedAt time.Time      // when it last was: at most once a lease duration
 	fresh    bool           // listing is younger than the leases of the last look
 	ended    bool           // a shard ended here since the last pass of the keeper
+	waiting  string         // why nothing is taken yet
+	listErr  error          // of the last listing
 }
 
 func newStream(s core.Stream, info core.StreamInfo) *stream {
-	st := &stream{id: info.ID, source: s.Source, lacks: info.Lacks, start: s.Start, owed: map[core.ShardID]bool{}}
+	st := &stream{
+		id: info.ID, source: s.Source, lacks: info.Lacks, start: s.Start, owed: map[core.ShardID]bool{},
+		retired: make(chan struct{}), keepNow: make(chan struct{}, 1),
+	}
 	if st.start.IsZero() {
 		st.start = core.FromHorizon
 	}

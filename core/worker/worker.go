@@ -86,9 +86,11 @@ type Worker struct {
 	mu         sync.Mutex
 	state      string
 	taking     bool // false: starting, or stopping
-	waiting    string
 	holdOff    bool
 	streams    map[core.StreamID]*stream
+	sources    map[core.StreamSource]core.StreamID // what each source of the catalog was last found to be
+	unknown    int                                 // streams that the catalog lists and nobody could describe yet
+	single     bool                                // one stream, fixed: its trouble is the worker's
 	held       map[core.LeaseKey]*holding
 	running    map[core.LeaseKey]*consumer // consumers whose user code has not returned
 	given      map[core.LeaseKey]int64     // the highest counter under which a lease was given up
@@ -104,7 +106,6 @@ type Worker struct {
 	plannedFor []core.WorkerID
 	planAt     time.Time
 	lookErr    error
-	listErr    error
 	lookErrs   int
 	announced  time.Time
 	beat       uint64
@@ -164,7 +165,7 @@ func New(c Config, opts ...Option) (*Worker, error) {
 		lookNow: make(chan struct{}, 1), keepNow: make(chan struct{}, 1),
 		stop: make(chan stopRequest, 1), stopped: make(chan struct{}), failed: make(chan error, 1),
 		state:   stateNew,
-		streams: map[core.StreamID]*stream{}, held: map[core.LeaseKey]*holding{}, running: map[core.LeaseKey]*consumer{},
+		streams: map[core.StreamID]*stream{}, sources: map[core.StreamSource]core.StreamID{}, held: map[core.LeaseKey]*holding{}, running: map[core.LeaseKey]*consumer{},
 		given: map[core.LeaseKey]int64{}, graphs: map[core.StreamID]*lineage.Graph{}, holes: map[core.StreamID]int{},
 	}
 	w.table = newTable(w.held)
@@ -310,41 +311,9 @@ func (w *Worker) prepare(ctx context.Context) error {
 	if len(list) == 0 {
 		return &core.Error{Op: "list streams", Err: fmt.Errorf("the catalog is empty: %w", core.ErrInvalid)}
 	}
-	for _, s := range list {
-		err := w.persistStart(ctx, "describe stream", func(ctx context.Context) error { return w.addStream(ctx, s) })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *Worker) addStream(ctx context.Context, s core.Stream) error {
-	if s.Source == nil {
-		return fmt.Errorf("a stream of the catalog has no source: %w", core.ErrInvalid)
-	}
-	info, err := s.Source.Describe(ctx)
-	if err != nil {
-		return err
-	}
-	if info.ID == "" {
-		return fmt.Errorf("the source describes a stream %q without an id: %w", info.Name, core.ErrInvalid)
-	}
-	if s.Start.Anchor == core.AfterToken && !s.Start.IsZero() || s.Start.Anchor == core.ShardEnd {
-		return fmt.Errorf("stream %s cannot start at %q: use core.FromHorizon, core.FromLatest or core.From(time): %w", info.ID, s.Start, core.ErrInvalid)
-	}
-	if s.Start.Anchor == core.AtTime && info.Lacks.StartTime {
-		return fmt.Errorf("stream %s cannot start at a time: its source cannot open one: %w", info.ID, core.ErrInvalid)
-	}
-	if _, resolves := s.Source.(core.Resolver); s.Start.Anchor == core.Latest && info.Lacks.StartTime && !resolves {
-		return fmt.Errorf("stream %s cannot start at %s: its source can neither open a time nor resolve one (core.Resolver): %w", info.ID, s.Start, core.ErrInvalid)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.streams[info.ID] == nil {
-		w.streams[info.ID], w.table.changed = newStream(s, info), true
-	}
-	return nil
+	_, fixed := w.cfg.Streams.(fixed)
+	w.single = fixed && len(list) == 1
+	return w.persistStart(ctx, "describe stream", func(ctx context.Context) error { return w.beginWith(ctx, list) })
 }
 
 // persistStart repeats a step of starting while its error is one that passes.
@@ -367,32 +336,6 @@ func (w *Worker) persistStart(ctx context.Context, op string, step func(context.
 	}
 }
 
-// catalogLoop asks the catalog for streams each minute. New ones are added; that a stream is gone from the list changes nothing yet.
-func (w *Worker) catalogLoop(ctx context.Context) {
-	if _, ok := w.cfg.Streams.(fixed); ok {
-		return
-	}
-	tick := time.NewTicker(w.cfg.ListEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		var list []core.Stream
-		err := safely("list streams", func() (err error) { list, err = w.cfg.Streams.Streams(ctx); return err })
-		for _, s := range list {
-			if err == nil {
-				err = w.addStream(ctx, s)
-			}
-		}
-		if err != nil && ctx.Err() == nil {
-			w.emit(Event{Kind: ReadError, Err: &core.Error{Op: "list streams", Err: err}})
-		}
-	}
-}
-
 // fail ends the worker: going on would harm.
 func (w *Worker) fail(err error) {
 	select {
@@ -411,6 +354,10 @@ func (w *Worker) stream(id core.StreamID) *stream {
 func (w *Worker) streamList() []*stream {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.streamListLocked()
+}
+
+func (w *Worker) streamListLocked() []*stream {
 	out := make([]*stream, 0, len(w.streams))
 	for _, st := range w.streams {
 		out = append(out, st)
@@ -418,6 +365,9 @@ func (w *Worker) streamList() []*stream {
 	slices.SortFunc(out, func(a, b *stream) int { return strings.Compare(string(a.id), string(b.id)) })
 	return out
 }
+
+// consumesLocked reports whether a stream is still the one that the worker consumes.
+func (w *Worker) consumesLocked(st *stream) bool { return w.streams[st.id] == st }
 
 func (w *Worker) streamIDs() []core.StreamID {
 	var ids []core.StreamID
@@ -433,10 +383,11 @@ func (w *Worker) noLeases() bool {
 	return len(w.table.rows) == 0
 }
 
-func (w *Worker) setWaiting(text string) {
+// setWaiting notes why nothing of a stream is taken yet; empty: there is no reason any more.
+func (w *Worker) setWaiting(st *stream, text string) {
 	w.mu.Lock()
-	changed := w.waiting != text
-	w.waiting = text
+	changed := st.waiting != text
+	st.waiting = text
 	w.mu.Unlock()
 	if changed && text != "" {
 		w.log.Info("waiting for the start", "why", text)
