@@ -27,7 +27,9 @@ import (
 //
 // Without [OrPoll] a stream that cannot be pushed is an error; nothing is polled instead.
 func FanOut(consumer string) Option {
-	return func(s *settings) { s.fan = &fanOut{consumer: consumer, fanOutSettings: s.fan.settings(), turn: make(chan struct{}, 1)} }
+	return func(s *settings) {
+		s.fan = &fanOut{consumer: consumer, fanOutSettings: s.fan.settings(), turn: make(chan struct{}, 1)}
+	}
 }
 
 // OrPoll lets a source with [FanOut] poll where fan-out cannot be had: it is not permitted, the stream has no room for another consumer, the

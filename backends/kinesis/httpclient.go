@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -27,6 +28,10 @@ func transport(c aws.HTTPClient) aws.HTTPClient {
 			t.Protocols = new(http.Protocols)
 			t.Protocols.SetHTTP1(true)
 			t.ForceAttemptHTTP2 = false
+			if c := t.TLSClientConfig; c != nil {
+				// The copy of a transport that knew HTTP/2 would go on to offer it, and then not speak it.
+				c.NextProtos = slices.DeleteFunc(c.NextProtos, func(p string) bool { return p == "h2" })
+			}
 			t.MaxIdleConns, t.MaxIdleConnsPerHost, t.MaxConnsPerHost = idleConns, idleConns, 0
 			t.DisableCompression = true
 		})

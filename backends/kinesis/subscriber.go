@@ -1,6 +1,7 @@
 package kinesis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type subscriber struct {
 	// from is the continuation of the last event that was taken, with records or without; empty: the place is where to begin. It is no
 	// position of a record, and is never handed out.
 	from  []byte
+	got   bool      // an event has come, of the latest subscription
 	again time.Time // not to subscribe before
 	tries int       // subscriptions that failed, in a row
 	taken int       // subscriptions that another one took over, in a row
@@ -71,8 +73,8 @@ func (r *subscriber) patiently(caller context.Context) (*core.Page, error) {
 		case err == nil && p != nil:
 			return p, nil
 		case err == nil: // nothing to hand out yet; the time between two subscriptions bounds this
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
+		case cmp.Or(caller.Err(), r.life.Err()) != nil:
+			return nil, cmp.Or(caller.Err(), r.life.Err())
 		case passes(err):
 			if since.IsZero() {
 				since = time.Now()
@@ -113,12 +115,17 @@ func (r *subscriber) push(ctx, caller context.Context) (*core.Page, error) {
 	w := max(wire(r.s.pages.wire.Load()), wireJSON)
 	p, err := r.sub.next(caller, w)
 	if err != nil {
+		r.drop()
+		if err := cmp.Or(caller.Err(), r.life.Err()); err != nil { // ctx may hear of it later
+			return nil, err
+		}
 		return nil, r.broken(ctx, err, away)
 	}
 	if p == nil {
 		return nil, nil
 	}
 	r.s.pages.decoded[w].Add(1)
+	r.got = true
 	r.tries, r.taken = 0, 0
 	continuation := p.next // a view, which is gone with the page
 	r.from = append(r.from[:0], continuation...)
@@ -164,7 +171,7 @@ func (r *subscriber) subscribe(ctx context.Context) error {
 		// Should this subscription be lost before its first event, "latest" must not mean later than it did now.
 		r.at.Time = now
 	}
-	r.sub = sub
+	r.sub, r.got = sub, false
 	return nil
 }
 
@@ -227,14 +234,9 @@ func (r *subscriber) failed(ctx context.Context, err error) {
 
 // broken says what it means that a subscription has ended. away is how long nobody had been reading.
 func (r *subscriber) broken(ctx context.Context, err error, away time.Duration) error {
-	sub := r.sub
-	r.drop()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	code := codeOf(err)
 	switch {
-	case errors.Is(err, errInterrupted), errors.Is(err, io.EOF) && sub.got:
+	case errors.Is(err, errInterrupted), errors.Is(err, io.EOF) && r.got:
 		return nil // the service ends each after five minutes
 	case code == "ResourceInUseException":
 		// Another one took over: a new owner of the shard, then this reader is closed any moment; or another application. Not to take it

@@ -44,7 +44,6 @@ type subscription struct {
 	watch *time.Timer
 	began time.Time
 	renew time.Time
-	got   bool // an event has come
 
 	waiting atomic.Bool     // a caller is within next
 	caller  <-chan struct{} // Done of the caller that can interrupt it
@@ -115,7 +114,6 @@ func (sub *subscription) next(ctx context.Context, w wire) (*page, error) {
 	defer sub.watch.Stop()
 	p, err := sub.frames.next(sub.ctx, w)
 	if err == nil {
-		sub.got = sub.got || p != nil
 		return p, nil
 	}
 	if cause := context.Cause(sub.ctx); cause != nil {
