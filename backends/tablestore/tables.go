@@ -30,8 +30,9 @@ type catalog struct {
 	tables []string
 	start  core.Position
 
-	mu  sync.Mutex
-	now map[string]core.Stream // by table
+	mu     sync.Mutex
+	now    map[string]core.Stream // by table
+	former []core.Stream          // they stay listed, or what is unread in them would be given up
 }
 
 // Streams asks which stream each table has.
@@ -50,7 +51,9 @@ func (c *catalog) Streams(ctx context.Context) ([]core.Stream, error) {
 		}
 		out = append(out, stream)
 	}
-	return out, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append(out, c.former...), nil
 }
 
 func (c *catalog) stream(ctx context.Context, table string) (core.Stream, error) {
@@ -73,6 +76,9 @@ func (c *catalog) stream(ctx context.Context, table string) (core.Stream, error)
 		s.Start = core.FromHorizon
 	}
 	c.mu.Lock()
+	if ok {
+		c.former = append(c.former, known)
+	}
 	c.now[table] = s
 	c.mu.Unlock()
 	return s, nil
