@@ -128,7 +128,7 @@ func TestContainersAreOpened(t *testing.T) {
 				if n := strings.Count(log.text.String(), "left out"); n == 0 || !strings.Contains(log.text.String(), "cannot be opened") {
 					t.Errorf("log:\n%s", log.text.String())
 				}
-				if n := PageMemory(); n != memory {
+				if n := PageMemory(); n > memory {
 					t.Errorf("%d bytes of pages are out", n-memory)
 				}
 			})
@@ -284,7 +284,7 @@ func TestDecoderThatHasToWait(t *testing.T) {
 				if waited := time.Since(start); !errors.Is(kind, core.ErrDenied) && waited < s.patience {
 					t.Errorf("gave up after %v", waited)
 				}
-				if n := PageMemory(); n != memory {
+				if n := PageMemory(); n > memory { // below: pages that other tests lost were collected
 					t.Errorf("%d bytes of pages are held while it waits", n-memory)
 				}
 				if n, most := len(r.times("GetRecords")), 40; n > most {

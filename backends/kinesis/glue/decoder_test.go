@@ -64,26 +64,26 @@ func bombs(t testing.TB) map[string]struct {
 		entries = append(entries, field(3, field(1, fmt.Append(nil, i)))...)
 	}
 	return map[string]bomb{
-		"zlib, zeros":      {JSON, "{}", deflate(t, io.LimitReader(zeros{}, 100<<20)), true},
+		"zlib, zeros":      {JSON, "{}", deflate(t, io.LimitReader(zeros{}, 16<<20)), true},
 		"avro, 2^40 nulls": {Avro, arrays, varint(1 << 40), false},
 		"avro, 2^63 nulls": {Avro, arrays, append(varint(math.MinInt64), 2), false},
 		"avro, records of nothing": {
 			Avro, `{"type":"array","items":{"type":"record","name":"E","fields":[]}}`, varint(1 << 40), false,
 		},
-		"avro, deep":          {Avro, list, bytes.Repeat([]byte{2}, 1<<20), false},
+		"avro, deep":          {Avro, list, bytes.Repeat([]byte{2}, 1<<18), false},
 		"avro, text too long": {Avro, `"string"`, varint(1 << 40), false},
 		"avro, negative text": {Avro, `"string"`, varint(-5), false},
-		"json, deep":          {JSON, "{}", bytes.Repeat([]byte("["), 1<<20), false},
-		"json, empty lists":   {JSON, "{}", append(append([]byte("[[]"), bytes.Repeat([]byte(",[]"), 1<<18)...), ']'), false},
-		"json, empty objects": {JSON, "{}", append(append([]byte("[{}"), bytes.Repeat([]byte(",{}"), 1<<18)...), ']'), false},
-		"protobuf, empty":     {Protobuf, protoTree, append([]byte{0}, bytes.Repeat(field(1, nil), 1<<18)...), false},
-		"protobuf, bools":     {Protobuf, protoTree, append([]byte{0}, field(2, make([]byte, 1<<20))...), false},
+		"json, deep":          {JSON, "{}", bytes.Repeat([]byte("["), 1<<18), false},
+		"json, empty lists":   {JSON, "{}", append(append([]byte("[[]"), bytes.Repeat([]byte(",[]"), 1<<17)...), ']'), false},
+		"json, empty objects": {JSON, "{}", append(append([]byte("[{}"), bytes.Repeat([]byte(",{}"), 1<<17)...), ']'), false},
+		"protobuf, empty":     {Protobuf, protoTree, append([]byte{0}, bytes.Repeat(field(1, nil), 1<<16)...), false},
+		"protobuf, bools":     {Protobuf, protoTree, append([]byte{0}, field(2, make([]byte, 1<<18))...), false},
 		"protobuf, map":       {Protobuf, protoTree, append([]byte{0}, entries...), false},
 	}
 }
 
 func TestMemoryIsBounded(t *testing.T) {
-	const most = 4 << 20
+	const most = 1 << 20
 	for name, b := range bombs(t) {
 		t.Run(name, func(t *testing.T) {
 			var reg fakeRegistry
@@ -101,8 +101,9 @@ func TestMemoryIsBounded(t *testing.T) {
 			if m.Err == nil {
 				t.Fatal("decoded")
 			}
-			// All that was allocated, garbage among it: buffers and lists that grow by doubling, and copies of a JSON text.
-			if n := after.TotalAlloc - before.TotalAlloc; n > 7*most {
+			// All that was allocated, garbage among it: buffers and lists that grow by doubling, and copies of a JSON text. The race detector
+			// makes more of it.
+			if n := after.TotalAlloc - before.TotalAlloc; n > 12*most {
 				t.Errorf("%d MiB were allocated to find that %v", n>>20, m.Err)
 			}
 		})
