@@ -85,6 +85,9 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 	w.mu.Unlock()
 
 	bootstrap := len(in.Leases) == 0 && len(in.Bad) == 0
+	if bootstrap && !lister && !w.single && now.Sub(st.since) >= 2*w.cfg.ListEvery {
+		lister = true // who lists for all has another catalog, as while a deployment is under way: somebody must begin
+	}
 	audit := lister && (now.Sub(st.audited) >= w.cfg.AuditEvery || shardEnded && w.cfg.AuditAtShardEnd)
 	due := lister && (bootstrap || audit || !now.Before(st.nextList) || len(st.owed) > 0)
 	if !due && !wanted {

@@ -128,6 +128,11 @@ func (r *reading) loop(ctx context.Context, at core.Position) {
 					r.push(&core.Page{End: true, Lag: -1}, at)
 					return
 				}
+			case errors.Is(err, core.ErrInvalid) && errs == 1 && !w.single:
+				// Perhaps a position of another stream, that had this name before.
+				if w.isSame(ctx, c.h.st) != nil && ctx.Err() != nil {
+					return
+				}
 			}
 			w.emit(Event{Kind: ReadError, Key: c.h.key, Position: at, Failures: errs, Err: err})
 			if errs%5 == 0 { // a reader that keeps failing may be beyond help

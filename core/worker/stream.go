@@ -18,6 +18,7 @@ type stream struct {
 	clock  core.Clock
 	fixer  core.Resolver
 
+	since   time.Time     // when it was added
 	retired chan struct{} // closed once the worker consumes it no more
 	keepNow chan struct{} // wakes its keeper
 
@@ -50,7 +51,7 @@ type stream struct {
 func newStream(s core.Stream, info core.StreamInfo) *stream {
 	st := &stream{
 		id: info.ID, source: s.Source, lacks: info.Lacks, start: s.Start, owed: map[core.ShardID]bool{},
-		retired: make(chan struct{}), keepNow: make(chan struct{}, 1),
+		since: time.Now(), retired: make(chan struct{}), keepNow: make(chan struct{}, 1),
 	}
 	if st.start.IsZero() {
 		st.start = core.FromHorizon
