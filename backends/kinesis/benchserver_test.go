@@ -28,6 +28,7 @@ import (
 type benchStream struct {
 	Shards, Records, Bytes int // records a shard, bytes a record
 	TLS                    bool
+	EventRecords           int // records in an event of a subscription, over HTTP/2 where there is TLS
 }
 
 const benchServerVar = "SHARDWARDEN_BENCH_SERVER"
@@ -38,10 +39,11 @@ func serveBench(spec string) {
 	if err := json.Unmarshal([]byte(spec), &s); err != nil {
 		panic(err)
 	}
-	k := emulator.New(emulator.Config{NoLimits: true})
+	k := emulator.New(emulator.Config{NoLimits: true, EventRecords: s.EventRecords, ConsumerLimit: 1 << 20})
 	fillBench(k, s)
 	server := httptest.NewUnstartedServer(k)
 	if s.TLS {
+		server.EnableHTTP2 = s.EventRecords > 0
 		server.StartTLS()
 	} else {
 		server.Start()

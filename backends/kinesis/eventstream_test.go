@@ -143,7 +143,7 @@ func FuzzFrames(f *testing.F) {
 			ours := newFrames(bytes.NewReader(repaired))
 			rest := bytes.NewReader(repaired)
 			for {
-				m, stock := eventstream.NewDecoder().Decode(rest, nil)
+				_, stock := eventstream.NewDecoder().Decode(rest, nil)
 				p, err := ours.next(context.Background(), wireJSON)
 				if p != nil {
 					p.Release()
@@ -152,7 +152,7 @@ func FuzzFrames(f *testing.F) {
 				_, unread := errors.AsType[*pageError](err)
 				_, api := errors.AsType[smithy.APIError](err)
 				accepted := err == nil || unread || api || isFrame && strings.Contains(err.Error(), "message type")
-				if accepted != (stock == nil) && !stricter(m, stock) {
+				if accepted != (stock == nil) && !(isFrame && strings.Contains(err.Error(), "cut off")) { // the SDK drops half a header
 					t.Fatalf("the SDK: %v; we: %v", stock, err)
 				}
 				if !accepted || stock != nil {
@@ -162,10 +162,6 @@ func FuzzFrames(f *testing.F) {
 		}
 	})
 }
-
-// stricter reports what the SDK takes, and we do not read as it does: headers named twice, of which it takes the last as we do, are fine; headers
-// of more than a megabyte are not read by either.
-func stricter(m eventstream.Message, err error) bool { return err == nil && len(m.Headers) > 1000 }
 
 // repair puts right the checksums of what looks like one frame, so that the fuzzer gets behind them.
 func repair(in []byte) []byte {

@@ -44,6 +44,16 @@ func (r *rig) putEach(ctx context.Context, period time.Duration) {
 	}
 }
 
+// apart fails unless each call but the first comes so long after the one before.
+func (r *rig) apart(calls []time.Time, least time.Duration) {
+	r.t.Helper()
+	for i := 1; i < len(calls); i++ {
+		if gap := calls[i].Sub(calls[i-1]); gap < least {
+			r.t.Errorf("subscription %d comes %v after the one before, want %v or more", i, gap, least)
+		}
+	}
+}
+
 // exactly fails unless data are 0, 1, 2 and so on.
 func (r *rig) exactly(got []core.Record, least int) {
 	r.t.Helper()
@@ -256,6 +266,7 @@ func TestATakeOver(t *testing.T) {
 				start := time.Now()
 				next := r.pushed()
 				got, _ := r.read(next, 4)
+				r.apart(r.times("SubscribeToShard")[1:], inUseLeast)
 				if took := time.Since(start); took > 7*time.Second {
 					t.Errorf("the new owner reads after %v", took)
 				}
@@ -330,6 +341,9 @@ func TestTroubleWithin(t *testing.T) {
 				cancel()
 				writing.Wait()
 				r.exactly(got, 1000)
+				if f.Operation == "" { // each was a good call, and the next would be refused
+					r.apart(r.times("SubscribeToShard"), subscribeEvery)
+				}
 				kinds, _ := r.begun()
 				for i, k := range kinds {
 					if k == "LATEST" || i > 0 && len(got) > 0 && k == "TRIM_HORIZON" && i > 25 {
