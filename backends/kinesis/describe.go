@@ -41,6 +41,9 @@ func (s *Source) Describe(ctx context.Context) (core.StreamInfo, error) {
 		case types.StreamStatusDeleting:
 			return core.StreamInfo{}, s.wrap("describe", "", fmt.Errorf("%w: the stream is being deleted", core.ErrNotFound))
 		}
+		if s.name.epoch != 0 && d.created.Unix() != s.name.epoch {
+			return core.StreamInfo{}, s.wrap("describe", "", &epochError{s.name, d.id})
+		}
 		info := core.StreamInfo{ID: d.id, Name: s.name.stream, Retention: d.retention}
 		s.id.Store(info.ID)
 		return info, nil

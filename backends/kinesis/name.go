@@ -1,19 +1,24 @@
 package kinesis
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/shardwarden/shardwarden/core"
 )
 
-// name is how the user named the stream: by name, or by ARN.
+// name is how the user named the stream: by name, by ARN, or by the id that Describe gives it.
 type name struct {
 	stream  string
 	arn     string // empty where the user gave a name
 	region  string
 	account string // empty where the user gave a name
+	epoch   int64  // when it was created, in Unix seconds: only that one is meant. 0: whichever is there
 }
 
 var (
@@ -28,8 +33,11 @@ func parseName(s, region string) (name, error) {
 		return name{}, fmt.Errorf("no region for stream %q: set Region in the aws.Config, AWS_REGION in the environment, or region in the AWS profile", s)
 	}
 	if !strings.HasPrefix(s, "arn:") {
+		if strings.Contains(s, ":") {
+			return parseID(s, region)
+		}
 		if !streamName.MatchString(s) {
-			return name{}, fmt.Errorf("stream name %q: must be 1 to 128 letters, digits, '_', '.' or '-', or an ARN", s)
+			return name{}, fmt.Errorf("stream name %q: must be 1 to 128 letters, digits, '_', '.' or '-', or an ARN, or account:name:creationEpoch", s)
 		}
 		return name{stream: s, region: region}, nil
 	}
@@ -41,6 +49,42 @@ func parseName(s, region string) (name, error) {
 		return name{}, fmt.Errorf("stream %s is in region %s, but the aws.Config sends to region %s: give the source a config for %s", s, n.region, region, n.region)
 	}
 	return n, nil
+}
+
+// parseID reads a stream as the KCL's multi-stream mode names it, and as lease keys do.
+func parseID(s, region string) (name, error) {
+	part := strings.Split(s, ":")
+	if len(part) != 3 {
+		return name{}, fmt.Errorf("stream %q: expected a name, an ARN, or account:name:creationEpoch", s)
+	}
+	epoch, err := strconv.ParseInt(part[2], 10, 64)
+	switch {
+	case !accountID.MatchString(part[0]):
+		return name{}, fmt.Errorf("stream %q: %q is no account, which has 12 digits: expected account:name:creationEpoch", s, part[0])
+	case !streamName.MatchString(part[1]):
+		return name{}, fmt.Errorf("stream %q: %q is no stream name: expected account:name:creationEpoch", s, part[1])
+	case err != nil || epoch <= 0:
+		return name{}, fmt.Errorf("stream %q: %q is no time of creation in Unix seconds: expected account:name:creationEpoch", s, part[2])
+	}
+	n := name{stream: part[1], region: region, account: part[0], epoch: epoch}
+	n.arn = n.resource()
+	return n, nil
+}
+
+// epochError is that there is a stream of that name, and it is not the one that is meant. It matches [core.ErrNotFound] and
+// [core.ErrOtherStream].
+type epochError struct {
+	name name
+	is   core.StreamID
+}
+
+func (e *epochError) Error() string {
+	return fmt.Sprintf("there is no stream %s that was created at %d: the one of that name is %s, so it was deleted and made again, or the epoch is wrong; name the stream without an epoch to take whichever is there",
+		e.name.stream, e.name.epoch, e.is)
+}
+
+func (e *epochError) Is(target error) bool {
+	return target == core.ErrNotFound || target == core.ErrOtherStream
 }
 
 func parseARN(s string) (name, error) {
@@ -93,5 +137,5 @@ func (n name) resource() string {
 	case strings.HasPrefix(n.region, "us-gov-"):
 		partition = "aws-us-gov"
 	}
-	return fmt.Sprintf("arn:%s:kinesis:%s:*:stream/%s", partition, n.region, n.stream)
+	return fmt.Sprintf("arn:%s:kinesis:%s:%s:stream/%s", partition, n.region, cmp.Or(n.account, "*"), n.stream)
 }

@@ -36,6 +36,7 @@ type settings struct {
 	aggregated    kpl.Config
 	decoders      []Decoder
 	fan           *fanOut // nil: shards are polled
+	share         *shared // with the other sources of a catalog
 	log           *slog.Logger
 }
 
@@ -48,6 +49,7 @@ func newSettings(opts []Option) settings {
 		patience:   20 * time.Second,
 		timeout:    30 * time.Second,
 		first:      wireJSON,
+		share:      &shared{},
 		log:        slog.New(slog.DiscardHandler),
 	}
 	for _, o := range opts {

@@ -41,7 +41,8 @@ var (
 )
 
 // New makes the source of a stream, given by its name or by its ARN (arn:aws:kinesis:…, also of the partitions aws-cn and aws-us-gov), which
-// is needed where the stream belongs to another account. The region of the config is where calls go; that of an ARN must be the same.
+// is needed where the stream belongs to another account, or by the id that [Source.Describe] gives it, "account:name:creationEpochSeconds": then
+// one that was made again under the same name is refused. The region of the config is where calls go; that of an ARN must be the same.
 //
 // New sends nothing. What is wrong with the name, the config or an option is returned by the first call to the source, as
 // [core.ErrInvalid], or [core.ErrDenied] where the config has no credentials.
@@ -60,9 +61,9 @@ func New(cfg aws.Config, nameOrARN string, opts ...Option) *Source {
 			f(o)
 		}
 		if s.fan != nil {
-			s.pushes = pushTransport(o.HTTPClient)
+			s.pushes = s.share.push.transport(o.HTTPClient, pushTransport)
 		}
-		o.HTTPClient = transport(o.HTTPClient)
+		o.HTTPClient = s.share.poll.transport(o.HTTPClient, transport)
 		switch {
 		case o.Credentials == nil:
 			noCredentials = true
