@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/shardwarden/shardwarden/backends/kinesis/glue"
 	"github.com/shardwarden/shardwarden/core"
 )
 
@@ -20,7 +21,8 @@ const (
 )
 
 // appendLine adds a record as one line: a JSON object with the keys stream, shard, sequence, sub, key, arrived and data, in this order.
-// arrived is in milliseconds since 1970.
+// arrived is in milliseconds since 1970. A record with a schema has schema and schema_version before data, which is its value in JSON; where it
+// could not be decoded also error, and data as it came.
 func appendLine(b []byte, stream string, shard core.ShardID, r *core.Record, f form) []byte {
 	b = append(b, `{"stream":`...)
 	b = appendString(b, stream)
@@ -34,6 +36,19 @@ func appendLine(b []byte, stream string, shard core.ShardID, r *core.Record, f f
 	b = appendString(b, r.Key)
 	b = append(b, `,"arrived":`...)
 	b = strconv.AppendInt(b, r.Arrived, 10)
+	if m, ok := r.Native.(*glue.Message); ok {
+		value, err := m.JSON()
+		b = append(b, `,"schema":`...)
+		b = appendString(b, m.Schema)
+		b = append(b, `,"schema_version":`...)
+		b = appendString(b, m.Version)
+		if err == nil {
+			b = append(b, `,"data":`...)
+			return append(append(b, value...), "}\n"...)
+		}
+		b = append(b, `,"error":`...)
+		b = appendString(b, err.Error())
+	}
 	switch {
 	case f == asJSON:
 		b = append(b, `,"data":`...)

@@ -2,8 +2,10 @@ package consume
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
+	"github.com/shardwarden/shardwarden/backends/kinesis/glue"
 	"github.com/shardwarden/shardwarden/core"
 )
 
@@ -25,6 +27,10 @@ func TestAppendLine(t *testing.T) {
 			`{"stream":"s","shard":"shardId-0","sequence":"1","sub":0,"key":"\"a\",1","arrived":0,"data":{"type":"put"}}`},
 		{"JSON as text", core.Record{Data: []byte(`{"type":"put"}`), Key: "k", Sequence: "1"}, asText,
 			`{"stream":"s","shard":"shardId-0","sequence":"1","sub":0,"key":"k","arrived":0,"text":"{\"type\":\"put\"}"}`},
+		{"decoded", core.Record{Data: []byte("\x02"), Key: "k", Sequence: "1", Native: &glue.Message{Schema: "a<b", Version: "0a", Value: map[string]any{"n": int32(1), "s": "<"}}}, asBase64,
+			`{"stream":"s","shard":"shardId-0","sequence":"1","sub":0,"key":"k","arrived":0,"schema":"a<b","schema_version":"0a","data":{"n":1,"s":"<"}}`},
+		{"not to be decoded", core.Record{Data: []byte("\x03\x00?"), Key: "k", Sequence: "1", Native: &glue.Message{Version: "0a", Err: errors.New("no \"schema\"")}}, asBase64,
+			`{"stream":"s","shard":"shardId-0","sequence":"1","sub":0,"key":"k","arrived":0,"schema":"","schema_version":"0a","error":"no \"schema\"","data":"AwA/"}`},
 		{"quotes, lines, umlauts", core.Record{Data: []byte("a\"b\\c\n\x01ü"), Key: "k\"ü", Sequence: "1"}, asText,
 			`{"stream":"s","shard":"shardId-0","sequence":"1","sub":0,"key":"k\"ü","arrived":0,"text":"a\"b\\c\n\u0001ü"}`},
 	}
