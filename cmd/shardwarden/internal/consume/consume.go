@@ -160,7 +160,7 @@ func (o *options) consume(ctx context.Context, stdout io.Writer, log *slog.Logge
 	if o.text {
 		p.form = asText
 	}
-	opts = append(opts, worker.WithHooks(p))
+	opts = append(opts, worker.WithHooks(p, streams))
 	w, err := worker.New(worker.Config{
 		ID: core.WorkerID(o.worker), Streams: streams, Store: store, Process: p.process,
 		LeaseDuration: o.lease, CheckpointEvery: o.checkpoint, StallAfter: max(time.Minute, o.lease),

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/config"
 
@@ -16,9 +18,11 @@ import (
 	"github.com/shardwarden/shardwarden/leasestore/dynamo"
 )
 
-// kinesisFlags are those of a Kinesis stream with leases in DynamoDB.
+// kinesisFlags are those of one or several Kinesis streams with leases in DynamoDB.
 type kinesisFlags struct {
-	stream, app, region, endpoint, dynamoEndpoint string
+	app, region, endpoint, dynamoEndpoint string
+	streams                               []string
+	several                               bool
 }
 
 func (*kinesisFlags) name() string { return "kinesis" }
@@ -26,10 +30,13 @@ func (*kinesisFlags) name() string { return "kinesis" }
 func (*kinesisFlags) data() form { return asBase64 }
 
 func (*kinesisFlags) about() string {
-	return `shardwarden consume kinesis: join an application as one worker and print the records of its share of the stream.
+	return `shardwarden consume kinesis: join an application as one worker and print the records of its share of the stream, or streams.
 
 Start it as often as wanted, on as many machines as wanted: all that name the same --app share the shards, whose leases are in the DynamoDB
-table of that name (made if it is missing). data is in base64.`
+table of that name (made if it is missing). data is in base64.
+
+With --stream more than once the leases are in the form of the KCL's multi-stream mode, and all workers of the application must name several
+streams, or say --several-streams. A stream that cannot be had troubles no other; one that is deleted and made again is begun anew.`
 }
 
 func (*kinesisFlags) examples() string {
@@ -37,18 +44,38 @@ func (*kinesisFlags) examples() string {
   shardwarden consume kinesis --stream orders --app peek --from latest --text | jq .text
   shardwarden consume kinesis --stream orders --app batch --max 1000     # the next run goes on with record 1001
   shardwarden consume kinesis --stream orders --app nightly --idle-exit 30s --events events.jsonl
+  shardwarden consume kinesis --stream orders --stream payments --app ledger
   shardwarden consume kinesis --stream orders --app try --endpoint-url http://127.0.0.1:4567   # with: shardwarden emulator all`
 }
 
 func (k *kinesisFlags) flags(f *command.Flags) {
-	f.StringVar(&k.stream, "stream", "", "name or ARN of the stream (required)")
+	f.StringArrayVar(&k.streams, "stream", nil, "name of the stream, or its ARN, or account:name:creationEpoch (required); again for each further one")
+	f.BoolVar(&k.several, "several-streams", false, "the lease table is one of several streams, though one is named here")
 	f.StringVar(&k.app, "app", "", "application: workers of one application share the shards; its lease table has this name (required)")
 	f.StringVar(&k.region, "region", "", "region (default: that of the SDK, as AWS_REGION or the profile say)")
 	f.StringVar(&k.endpoint, "endpoint-url", "", "send calls here instead of to the service: an emulator, a private endpoint (as AWS_ENDPOINT_URL)")
 	f.StringVar(&k.dynamoEndpoint, "dynamodb-endpoint-url", "", "the same for the lease table alone (as AWS_ENDPOINT_URL_DYNAMODB)")
-	f.Require("stream", "app")
+	f.Require("app")
+	f.Check(k.checkStreams)
 	f.Check(func() error { return checkURL("endpoint-url", k.endpoint) })
 	f.Check(func() error { return checkURL("dynamodb-endpoint-url", k.dynamoEndpoint) })
+}
+
+func (k *kinesisFlags) checkStreams() error {
+	if len(k.streams) == 0 {
+		return errors.New("--stream is missing: it must be given")
+	}
+	for i, name := range k.streams {
+		switch {
+		case name == "":
+			return errors.New("--stream is missing: it must be given, and not empty")
+		case strings.Contains(name, ","):
+			return fmt.Errorf("--stream is %q: must be one stream; give --stream again for each further one", name)
+		case slices.Contains(k.streams[:i], name):
+			return fmt.Errorf("--stream %s is given twice", name)
+		}
+	}
+	return nil
 }
 
 // connect calls no service but, where the SDK is set up so, the one that gives credentials.
@@ -75,5 +102,12 @@ func (k *kinesisFlags) connect(ctx context.Context, start core.Position, log *sl
 	case k.endpoint != "" && os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") == "":
 		store = append(store, dynamo.Endpoint(k.endpoint))
 	}
-	return worker.One(kinesis.New(cfg, k.stream, source...), start), dynamo.New(cfg, k.app, store...), nil
+	if len(k.streams) == 1 && !k.several {
+		return worker.One(kinesis.New(cfg, k.streams[0], source...), start), dynamo.New(cfg, k.app, store...), nil
+	}
+	var list []kinesis.Tracked
+	for _, name := range k.streams {
+		list = append(list, kinesis.Tracked{Stream: name, Start: start})
+	}
+	return kinesis.Streams(cfg, kinesis.Track(list...), source...), dynamo.New(cfg, k.app, append(store, dynamo.SeveralStreams())...), nil
 }
