@@ -342,8 +342,13 @@ func TestLargePagesAreHandedOutInParts(t *testing.T) {
 
 // Whatever comes: all of it once and in order, however readers are replaced and decoders fail.
 func TestUnpackingLosesNothing(t *testing.T) {
+	t.Run("polled", func(t *testing.T) { unpackAll(t, 20) })
+	t.Run("pushed", func(t *testing.T) { unpackAll(t, 5, FanOut("billing")) })
+}
+
+func unpackAll(t *testing.T, seeds uint64, opts ...Option) {
 	bubble(t, emulator.Config{NoLimits: true}, func(t *testing.T, r *rig) {
-		for seed := range uint64(20) {
+		for seed := range seeds {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			stream := fmt.Sprint("s", seed)
 			r.create(stream, 2)
@@ -366,12 +371,12 @@ func TestUnpackingLosesNothing(t *testing.T) {
 				}
 			}
 			r.putFirst(stream, put...)
-			s := r.source(stream, MaxRecords(1+rnd.IntN(10)), Patience(time.Millisecond), Decode(&troubled{size: rnd.IntN(mostDecoded / 2), fail: func(*core.Record) error {
+			s := r.source(stream, append(opts, MaxRecords(1+rnd.IntN(10)), Patience(time.Millisecond), Decode(&troubled{size: rnd.IntN(mostDecoded / 2), fail: func(*core.Record) error {
 				if rnd.IntN(10) == 0 {
 					return core.ErrUnavailable
 				}
 				return nil
-			}}))
+			}}))...)
 			at := core.FromHorizon
 			var got []string
 			rd := r.openFirst(s, at)
