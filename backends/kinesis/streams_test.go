@@ -286,3 +286,58 @@ func TestStreamsKeepTheirSources(t *testing.T) {
 		t.Errorf("%d sources are kept, want 1", n)
 	}
 }
+
+// What many streams cost while nothing happens: per stream and minute one listing and one look whether it is still the same, and the reads of its
+// shards.
+func TestCallsOfManyStreams(t *testing.T) {
+	const streams, shards, minutes = 20, 5, 5
+	bubble(t, emulator.Config{NoLimits: true}, func(t *testing.T, r *rig) {
+		var list []Tracked
+		for i := range streams {
+			list = append(list, Tracked{Stream: fmt.Sprint("stream-", i)})
+			r.create(list[i].Stream, shards)
+		}
+		opts := []Option{Endpoint("http://kinesis.test"), HTTPClient(r.http), PollEvery(30 * time.Second)}
+		table := leases.New()
+		ctx, cancel := context.WithCancel(r.ctx)
+		defer cancel()
+		var workers sync.WaitGroup
+		defer workers.Wait()
+		defer cancel()
+		for i := range 2 {
+			w, err := worker.New(worker.Config{
+				ID: core.WorkerID(fmt.Sprint("w", i)), Streams: Streams(testConfig(), Track(list...), opts...), Store: table.Handle(fmt.Sprint(i)), Process: (&seen{}).process,
+			})
+			r.ok(err)
+			workers.Go(func() {
+				if err := w.Run(ctx); err != nil {
+					t.Errorf("Run: %v", err)
+				}
+			})
+		}
+		time.Sleep(3*time.Minute + time.Second)
+		before := r.counts()
+		time.Sleep(minutes * time.Minute)
+		after := r.counts()
+		for op, most := range map[string]int{
+			"ListShards": streams * minutes, "DescribeStreamSummary": 2 * streams * minutes, "GetRecords": streams * shards * 2 * (minutes + 1), "GetShardIterator": streams * shards * 2,
+		} {
+			if n := after[op] - before[op]; n > most {
+				t.Errorf("%d calls of %s in %d minutes, want at most %d", n, op, minutes, most)
+			}
+		}
+		if n := after["ListShards"] - before["ListShards"]; n < streams*(minutes-1) {
+			t.Errorf("%d listings: some streams are not looked at", n)
+		}
+	})
+}
+
+func (r *rig) counts() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[string]int{}
+	for _, c := range r.calls {
+		out[c.op]++
+	}
+	return out
+}
