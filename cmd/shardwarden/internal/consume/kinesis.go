@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 
 	"github.com/shardwarden/shardwarden/backends/kinesis"
+	"github.com/shardwarden/shardwarden/backends/kinesis/glue"
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/command"
 	"github.com/shardwarden/shardwarden/core"
 	"github.com/shardwarden/shardwarden/core/worker"
@@ -22,7 +23,7 @@ import (
 type kinesisFlags struct {
 	app, region, endpoint, dynamoEndpoint string
 	streams                               []string
-	several                               bool
+	several, glue                         bool
 }
 
 func (*kinesisFlags) name() string { return "kinesis" }
@@ -43,6 +44,7 @@ func (*kinesisFlags) examples() string {
 	return `  shardwarden consume kinesis --stream orders --app billing
   shardwarden consume kinesis --stream orders --app peek --from latest --text | jq .text
   shardwarden consume kinesis --stream orders --app batch --max 1000     # the next run goes on with record 1001
+  shardwarden consume kinesis --stream orders --app values --glue | jq .data
   shardwarden consume kinesis --stream orders --app nightly --idle-exit 30s --events events.jsonl
   shardwarden consume kinesis --stream orders --stream payments --app ledger
   shardwarden consume kinesis --stream orders --app try --endpoint-url http://127.0.0.1:4567   # with: shardwarden emulator all`
@@ -55,6 +57,7 @@ func (k *kinesisFlags) flags(f *command.Flags) {
 	f.StringVar(&k.region, "region", "", "region (default: that of the SDK, as AWS_REGION or the profile say)")
 	f.StringVar(&k.endpoint, "endpoint-url", "", "send calls here instead of to the service: an emulator, a private endpoint (as AWS_ENDPOINT_URL)")
 	f.StringVar(&k.dynamoEndpoint, "dynamodb-endpoint-url", "", "the same for the lease table alone (as AWS_ENDPOINT_URL_DYNAMODB)")
+	f.BoolVar(&k.glue, "glue", false, "print records that have a schema in the Glue Schema Registry decoded: name and version of the schema, and the value as JSON under the key data")
 	f.Require("app")
 	f.Check(k.checkStreams)
 	f.Check(func() error { return checkURL("endpoint-url", k.endpoint) })
@@ -95,12 +98,19 @@ func (k *kinesisFlags) connect(ctx context.Context, start core.Position, log *sl
 	if k.endpoint != "" {
 		source = append(source, kinesis.Endpoint(k.endpoint))
 	}
-	// The flag for both services gives way to what is said of DynamoDB alone, be it in the environment.
+	// The flag for all services gives way to what is said of DynamoDB or Glue alone, be it in the environment.
 	switch {
 	case k.dynamoEndpoint != "":
 		store = append(store, dynamo.Endpoint(k.dynamoEndpoint))
 	case k.endpoint != "" && os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") == "":
 		store = append(store, dynamo.Endpoint(k.endpoint))
+	}
+	if k.glue {
+		registry := []glue.Option{glue.Logger(log)}
+		if k.endpoint != "" && os.Getenv("AWS_ENDPOINT_URL_GLUE") == "" {
+			registry = append(registry, glue.Endpoint(k.endpoint))
+		}
+		source = append(source, kinesis.Decode(glue.New(cfg, registry...)))
 	}
 	if len(k.streams) == 1 && !k.several {
 		return worker.One(kinesis.New(cfg, k.streams[0], source...), start), dynamo.New(cfg, k.app, store...), nil
