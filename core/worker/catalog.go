@@ -106,8 +106,11 @@ func (w *Worker) follow(ctx context.Context, list []core.Stream) (errs []error) 
 	if ctx.Err() != nil {
 		return []error{ctx.Err()}
 	}
-	listed, unknown := map[core.StreamID]bool{}, 0
+	listed, sources, unknown := map[core.StreamID]bool{}, map[core.StreamSource]core.StreamID{}, 0
 	for i, s := range list {
+		if id := w.known(s.Source); id != "" {
+			sources[s.Source] = id
+		}
 		switch {
 		case failed[i] != nil:
 			errs = append(errs, failed[i])
@@ -120,7 +123,7 @@ func (w *Worker) follow(ctx context.Context, list []core.Stream) (errs []error) 
 		listed[ids[i]] = true
 	}
 	w.mu.Lock()
-	w.unknown = unknown
+	w.unknown, w.sources = unknown, sources // those that are no longer listed are forgotten
 	w.mu.Unlock()
 	for _, st := range w.streamList() {
 		if !listed[st.id] {
