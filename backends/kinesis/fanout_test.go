@@ -84,6 +84,9 @@ func TestAConsumerIsRegisteredOnceAndStays(t *testing.T) {
 		if got := r.asked("RegisterStreamConsumer", "ConsumerName"); !slices.Equal(got, []string{"billing"}) {
 			t.Errorf("registered %v, want once", got)
 		}
+		if n := len(r.times("DescribeStreamConsumer")); n > 9 { // the first finds out for all of them: 7 times until it is active, and once
+			t.Errorf("%d looks at the consumer", n)
+		}
 		if n := len(r.times("DeregisterStreamConsumer")); n != 0 {
 			t.Errorf("%d consumers removed", n)
 		}

@@ -28,11 +28,7 @@ type subscriber struct {
 	again time.Time // not to subscribe before
 	tries int       // subscriptions that failed, in a row
 	taken int       // subscriptions that another one took over, in a row
-	idle  time.Time // when the last call to Next came back
 }
-
-// slowCaller is how long a caller may stay away before the loss of its subscription says nothing: nobody has read from the connection.
-const slowCaller = 10 * time.Second
 
 // Next waits for the next event of the shard's subscription, and renews that where need be.
 func (r *subscriber) Next(ctx context.Context) (*core.Page, error) {
@@ -44,7 +40,6 @@ func (r *subscriber) Next(ctx context.Context) (*core.Page, error) {
 		return nil, r.s.wrap("read", r.shard, errClosed)
 	}
 	p, err := r.patiently(ctx)
-	r.idle = time.Now()
 	if err == nil {
 		return p, nil
 	}
@@ -100,10 +95,7 @@ func (r *subscriber) push(ctx, caller context.Context) (*core.Page, error) {
 	if r.sub != nil && !time.Now().Before(r.sub.renew) {
 		r.drop()
 	}
-	away := time.Duration(0)
-	if r.sub != nil {
-		away = time.Since(r.idle)
-	} else {
+	if r.sub == nil {
 		if err := pause(ctx, time.Until(r.again)); err != nil {
 			return nil, err
 		}
@@ -119,7 +111,7 @@ func (r *subscriber) push(ctx, caller context.Context) (*core.Page, error) {
 		if err := cmp.Or(caller.Err(), r.life.Err()); err != nil { // ctx may hear of it later
 			return nil, err
 		}
-		return nil, r.broken(ctx, err, away)
+		return nil, r.broken(ctx, err)
 	}
 	if p == nil {
 		return nil, nil
@@ -232,8 +224,9 @@ func (r *subscriber) failed(ctx context.Context, err error) {
 	r.later(inUseLeast + rand.N(bound))
 }
 
-// broken says what it means that a subscription has ended. away is how long nobody had been reading.
-func (r *subscriber) broken(ctx context.Context, err error, away time.Duration) error {
+// broken says what it means that a subscription has ended. One that was lost because nobody read from it, while a handler was busy, counts like
+// any other: the next event forgets it.
+func (r *subscriber) broken(ctx context.Context, err error) error {
 	code := codeOf(err)
 	switch {
 	case errors.Is(err, errInterrupted), errors.Is(err, io.EOF) && r.got:
@@ -245,9 +238,6 @@ func (r *subscriber) broken(ctx context.Context, err error, away time.Duration) 
 		r.s.fan.tell(ctx, r.s, r.shard, err)
 		r.later(subscribeEvery + rand.N(subscribeEvery<<min(r.taken-1, 4)))
 		return r.s.failed(ctx, "SubscribeToShard", err)
-	case code == "" && away > slowCaller && !errors.Is(err, errSilent):
-		r.s.log.DebugContext(ctx, "the subscription ended while nobody read from it", "stream", r.s.name.stream, "shard", r.shard, "away", away, "error", err)
-		return nil
 	}
 	r.tries++
 	r.later(backoff(r.tries - 1))
