@@ -101,7 +101,7 @@ func TestFrames(t *testing.T) {
 			for _, w := range []wire{wireJSON, wireStock} {
 				for way, r := range map[string]io.Reader{"at once": bytes.NewReader(tc.in), "byte by byte": iotest.OneByteReader(bytes.NewReader(tc.in))} {
 					p, err := newFrames(r).next(t.Context(), w)
-					if (p != nil) != tc.want.page || (err == io.EOF) != tc.want.eof || codeOf(err) != tc.want.api || !strings.Contains(fmt.Sprint(err), tc.want.text) {
+					if (p != nil) != tc.want.page || errors.Is(err, io.EOF) != tc.want.eof || codeOf(err) != tc.want.api || !strings.Contains(fmt.Sprint(err), tc.want.text) {
 						if !(w == wireStock && tc.want.text == "JSON" && err != nil) {
 							t.Errorf("%s, %s: page %v, error %v; want %+v", wireNames[w], way, p != nil, err, tc.want)
 						}

@@ -402,6 +402,7 @@ func TestConsumeBadInput(t *testing.T) {
 		{"unknown stream", nil, []string{"--stream", "nope"}, nil, []string{`stream "nope"`, "us-east-1", "not found"}},
 		{"wrong region", nil, []string{"--stream", "nope", "--region", "eu-west-1"}, nil, []string{"eu-west-1", "not found"}},
 		{"region of the ARN is another", nil, []string{"--stream", "arn:aws:kinesis:eu-west-1:000000000000:stream/orders"}, nil, []string{"eu-west-1", "us-east-1"}},
+		{"a consumer of another stream", nil, []string{"--fan-out", "--consumer", "arn:aws:kinesis:us-east-1:000000000000:stream/payments/consumer/billing:1700000000"}, nil, []string{"payments", "orders", "another stream"}},
 		{"no stream name", nil, []string{"--stream", "no such name"}, nil, []string{"no such name", "invalid"}},
 		{"no credentials", nil, nil, none, []string{"credentials"}},
 		{"denied to describe", denyKinesis("DescribeStreamSummary", "DescribeStream"), nil, nil, []string{"kinesis:DescribeStream", "access denied"}},

@@ -1,6 +1,7 @@
 package consume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ type kinesisFlags struct {
 	app, region, endpoint, dynamoEndpoint string
 	streams                               []string
 	several, glue                         bool
+	fanOut, orPoll                        bool
+	consumer                              string
 }
 
 func (*kinesisFlags) name() string { return "kinesis" }
@@ -37,7 +40,10 @@ Start it as often as wanted, on as many machines as wanted: all that name the sa
 table of that name (made if it is missing). data is in base64.
 
 With --stream more than once the leases are in the form of the KCL's multi-stream mode, and all workers of the application must name several
-streams, or say --several-streams. A stream that cannot be had troubles no other; one that is deleted and made again is begun anew.`
+streams, or say --several-streams. A stream that cannot be had troubles no other; one that is deleted and made again is begun anew.
+
+With --fan-out the service pushes the records to a consumer of the stream (it costs extra). The consumer is registered if it is missing, and stays
+when the worker ends: aws kinesis deregister-stream-consumer removes it.`
 }
 
 func (*kinesisFlags) examples() string {
@@ -47,6 +53,7 @@ func (*kinesisFlags) examples() string {
   shardwarden consume kinesis --stream orders --app values --glue | jq .data
   shardwarden consume kinesis --stream orders --app nightly --idle-exit 30s --events events.jsonl
   shardwarden consume kinesis --stream orders --stream payments --app ledger
+  shardwarden consume kinesis --stream orders --app alerts --fan-out
   shardwarden consume kinesis --stream orders --app try --endpoint-url http://127.0.0.1:4567   # with: shardwarden emulator all`
 }
 
@@ -54,12 +61,16 @@ func (k *kinesisFlags) flags(f *command.Flags) {
 	f.StringArrayVar(&k.streams, "stream", nil, "name of the stream, or its ARN, or account:name:creationEpoch (required); again for each further one")
 	f.BoolVar(&k.several, "several-streams", false, "the lease table is one of several streams, though one is named here")
 	f.StringVar(&k.app, "app", "", "application: workers of one application share the shards; its lease table has this name (required)")
+	f.BoolVar(&k.fanOut, "fan-out", false, "have the records pushed (enhanced fan-out) instead of polling for them")
+	f.StringVar(&k.consumer, "consumer", "", "with --fan-out, name or ARN of the stream's consumer; each application needs its own (default: the name of the application)")
+	f.BoolVar(&k.orPoll, "or-poll", false, "with --fan-out, poll where it cannot be had")
 	f.StringVar(&k.region, "region", "", "region (default: that of the SDK, as AWS_REGION or the profile say)")
 	f.StringVar(&k.endpoint, "endpoint-url", "", "send calls here instead of to the service: an emulator, a private endpoint (as AWS_ENDPOINT_URL)")
 	f.StringVar(&k.dynamoEndpoint, "dynamodb-endpoint-url", "", "the same for the lease table alone (as AWS_ENDPOINT_URL_DYNAMODB)")
 	f.BoolVar(&k.glue, "glue", false, "print records that have a schema in the Glue Schema Registry decoded: name and version of the schema, and the value as JSON under the key data")
 	f.Require("app")
 	f.Check(k.checkStreams)
+	f.Check(k.checkFanOut)
 	f.Check(func() error { return checkURL("endpoint-url", k.endpoint) })
 	f.Check(func() error { return checkURL("dynamodb-endpoint-url", k.dynamoEndpoint) })
 }
@@ -81,6 +92,18 @@ func (k *kinesisFlags) checkStreams() error {
 	return nil
 }
 
+func (k *kinesisFlags) checkFanOut() error {
+	switch {
+	case k.fanOut:
+		return nil
+	case k.consumer != "":
+		return errors.New("--consumer goes with --fan-out, which is not given")
+	case k.orPoll:
+		return errors.New("--or-poll goes with --fan-out, which is not given")
+	}
+	return nil
+}
+
 // connect calls no service but, where the SDK is set up so, the one that gives credentials.
 func (k *kinesisFlags) connect(ctx context.Context, start core.Position, log *slog.Logger) (core.Catalog, core.LeaseStore, error) {
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(k.region))
@@ -97,6 +120,12 @@ func (k *kinesisFlags) connect(ctx context.Context, start core.Position, log *sl
 	store := []dynamo.Option{dynamo.Logger(log)}
 	if k.endpoint != "" {
 		source = append(source, kinesis.Endpoint(k.endpoint))
+	}
+	if k.fanOut {
+		source = append(source, kinesis.FanOut(cmp.Or(k.consumer, k.app)))
+	}
+	if k.orPoll {
+		source = append(source, kinesis.OrPoll())
 	}
 	// The flag for all services gives way to what is said of DynamoDB or Glue alone, be it in the environment.
 	switch {
