@@ -83,11 +83,24 @@ func (c *counting) Process(_ context.Context, b *core.Batch) error {
 	return nil
 }
 
-func (c *counting) Stopping(_ context.Context, why error) error {
+var _ core.Stopper = (*counting)(nil)
+
+func (c *counting) Stopping(_ context.Context, why error) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
 	c.m.ends[c.key] = append(c.m.ends[c.key], why)
-	return nil
+}
+
+// told are the causes of the ends of a stream's shards.
+func (m *many) told(id core.StreamID) (whys []error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, all := range m.ends {
+		if key.Stream == id {
+			whys = append(whys, all...)
+		}
+	}
+	return whys
 }
 
 func (m *many) fill(s *source.Stream, id core.StreamID, n int) {
@@ -161,13 +174,13 @@ func TestCatalogChanges(t *testing.T) {
 		if !m.all("b", "c") || m.all("a") {
 			t.Errorf("delivered %d of b, %d of c, %d of a, want 40, 20 and no more than 20", len(m.got["b"]), len(m.got["c"]), len(m.got["a"]))
 		}
-		m.mu.Lock()
-		for key, whys := range m.ends {
-			if key.Stream == "a" && (len(whys) == 0 || !errors.Is(whys[len(whys)-1], worker.ErrStreamRetired)) || key.Stream != "a" && slices.ContainsFunc(whys, func(e error) bool { return errors.Is(e, worker.ErrStreamRetired) }) {
-				t.Errorf("shard %s was told %v", key, whys)
-			}
+		retired := func(e error) bool { return errors.Is(e, worker.ErrStreamRetired) }
+		if whys := m.told("a"); !slices.ContainsFunc(whys, retired) {
+			t.Errorf("the shards of the former stream were told %v", whys)
 		}
-		m.mu.Unlock()
+		if whys := append(m.told("b"), m.told("c")...); slices.ContainsFunc(whys, retired) {
+			t.Errorf("the shards of the others were told %v", whys)
+		}
 		m.shelf.set(nil, a, b, c) // back again: it goes on where it stood
 		m.await("what came meanwhile", 3*time.Minute, func() bool { return m.all("a", "b", "c") })
 		for id, got := range m.got {
@@ -244,13 +257,10 @@ func TestStreamGone(t *testing.T) {
 		bad.Break(source.Fault{Err: core.ErrNotFound})
 		m.await("retired", time.Minute, func() bool { return m.count(worker.StreamRetired, "") == 1 })
 		time.Sleep(5 * time.Second)
-		m.mu.Lock()
-		for key, whys := range m.ends {
-			if key.Stream == "bad" && (len(whys) != 1 || !errors.Is(whys[0], worker.ErrStreamRetired) || !errors.Is(whys[0], core.ErrNotFound)) {
-				t.Errorf("shard %s was told %v, want once that its stream is gone", key, whys)
-			}
+		whys := m.told("bad")
+		if gone := func(e error) bool { return errors.Is(e, worker.ErrStreamRetired) && errors.Is(e, core.ErrNotFound) }; len(whys) != 2 || !gone(whys[0]) || !gone(whys[1]) {
+			t.Errorf("its two shards were told %v, want once each that the stream is gone", whys)
 		}
-		m.mu.Unlock()
 		before := sum(bad.Calls())
 		time.Sleep(20 * time.Minute)
 		if n := sum(bad.Calls()) - before; n > 21 {
@@ -258,6 +268,44 @@ func TestStreamGone(t *testing.T) {
 		}
 		if n := len(m.rows("bad")); n != 2 {
 			t.Errorf("%d leases of it, want both: by default they stay", n)
+		}
+		m.stopAll()
+	})
+}
+
+// A handler that does not return in time keeps its lease until it does; then it is given up all the same, and nothing more is read.
+func TestRetiredUnderASlowHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow, good := named("slow", 1), named("good", 1)
+		back := make(chan struct{})
+		m := newMany(t, nil, slow, good)
+		counted := m.config
+		m.config = func(c *worker.Config) {
+			counted(c)
+			c.Factory = func(ctx context.Context, s core.Session) (core.Processor, error) {
+				return core.ProcessorFunc(func(ctx context.Context, b *core.Batch) error {
+					if b.Stream == "slow" {
+						<-back
+					}
+					return (&counting{m, s.Key()}).Process(ctx, b)
+				}), nil
+			}
+		}
+		m.start("w1")
+		m.fill(slow, "slow", 1)
+		m.fill(good, "good", 1)
+		m.await("the good one", time.Minute, func() bool { return m.all("good") })
+		m.shelf.set(nil, good)
+		time.Sleep(5 * time.Minute)
+		if l := m.rows("slow")[0]; l.Owner != "w1" {
+			t.Errorf("the lease of a shard whose handler still runs is %q's", l.Owner)
+		}
+		close(back)
+		m.await("given up", time.Minute, func() bool { return m.rows("slow")[0].Owner == core.Nobody })
+		m.fill(slow, "slow", 1)
+		time.Sleep(5 * time.Minute)
+		if n := len(m.got["slow"]); n != 1 {
+			t.Errorf("%d records of a stream that is consumed no more, want the one that was at hand", n)
 		}
 		m.stopAll()
 	})
@@ -483,6 +531,27 @@ func TestBadFormer(t *testing.T) {
 			if !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want ErrInvalid that says %q", err, c.says)
 			}
+		})
+	}
+}
+
+// What does not pass by itself within seconds is not tried again every few seconds.
+func TestListingThatIsDeniedCostsACallAMinute(t *testing.T) {
+	for name, err := range map[string]error{"denied": core.ErrDenied, "not found": core.ErrNotFound} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bad, good := named("bad", 1), named("good", 1)
+				m := newMany(t, nil, bad, good)
+				m.start("w1")
+				m.await("held", time.Minute, func() bool { return m.owners()["w1"] == 2 })
+				bad.Break(source.Fault{Err: err, Ops: []source.Op{source.Shards}})
+				before := bad.Calls()[source.Shards]
+				time.Sleep(10 * time.Minute)
+				if n := bad.Calls()[source.Shards] - before; n < 9 || n > 11 {
+					t.Errorf("%d listings in 10 minutes, want one a minute", n)
+				}
+				m.stopAll()
+			})
 		})
 	}
 }
