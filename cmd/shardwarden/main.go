@@ -1,5 +1,5 @@
-// Shardwarden is the program beside the library: it shows the whole at work (demo), consumes a stream from the command line (consume), and
-// serves the emulators (emulator).
+// Shardwarden is the program beside the library: it shows the whole at work (demo), consumes a stream from the command line (consume),
+// works on lease tables (leases), and serves the emulators (emulator).
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/consume"
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/demo"
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/emulate"
+	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/leases"
 )
 
 const help = `Shardwarden lets a fleet of workers share the shards of a stream: each record at least once, in order per key, parents before children.
@@ -21,6 +22,7 @@ Usage: shardwarden COMMAND [flags]
 
   demo                           play a whole application in one process, and check it
   consume kinesis|tablestore     join an application as one worker; one JSON object per record on stdout
+  leases migrate                 turn a lease table of one stream into one of several
   emulator kinesis|dynamodb|tablestore|all
                                  serve the emulators to any SDK
   version                        say which version this is
@@ -34,6 +36,7 @@ type runner func(ctx context.Context, args []string, stdout, stderr io.Writer) e
 var commands = map[string]runner{
 	"demo":     demo.Run,
 	"consume":  consume.Run,
+	"leases":   leases.Run,
 	"emulator": emulate.Run,
 	"version":  version,
 }
@@ -59,7 +62,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	c, ok := commands[args[0]]
 	if !ok {
-		return &command.UsageError{Command: "shardwarden", Err: fmt.Errorf("there is no command %q: it is one of demo, consume, emulator, version, help", args[0])}
+		return &command.UsageError{Command: "shardwarden", Err: fmt.Errorf("there is no command %q: it is one of demo, consume, leases, emulator, version, help", args[0])}
 	}
 	return c(ctx, args[1:], stdout, stderr)
 }

@@ -63,6 +63,14 @@ func TestUsage(t *testing.T) {
 		{"consume tablestore, shorter leases in Java", changes + "--with-java 5s", 2, "", "LeaseDuration is 10s: must not be above|5s"},
 		{"consume tablestore, a key on the command line", changes + "--access-key x", 2, "", "unknown flag: --access-key"},
 
+		{"leases nothing", "leases", 2, "", "Say migrate"},
+		{"leases something else", "leases drop", 2, "", "Say migrate"},
+		{"leases --help", "leases --help", 0, "--to|--app|--stream|--watch|--yes|Examples:", ""},
+		{"leases migrate --help", "leases migrate --help", 0, "--to|--app|--stream|--region|--endpoint-url|--watch|--yes|Examples:", ""},
+		{"leases, all missing", "leases migrate", 2, "", "--to is missing|--app is missing|--stream is missing"},
+		{"leases, to what", "leases migrate --to one-stream --app a --stream s --watch 0s", 2, "", `--to is "one-stream": must be multi-stream|--watch is 0s`},
+		{"leases, no region", "leases migrate --to multi-stream --app abc --stream s", 1, "", "no region: say --region"},
+
 		{"emulator --help", "emulator --help", 0, "--addr|--latency|--throttle|--seed|Examples:", ""},
 		{"emulator, which", "emulator", 2, "", "Say one of kinesis, dynamodb, tablestore, all"},
 		{"emulator, unknown", "emulator sqs", 2, "", `no emulator "sqs"`},

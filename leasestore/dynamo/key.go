@@ -138,7 +138,7 @@ func (s *Store) rightKind(row Attributes) error {
 		return fmt.Errorf("table %s is one of several streams (lease %s): a store of one stream cannot share it; choose another application name, or open it with dynamo.SeveralStreams: %w",
 			s.table, describe(row[attrKey]), core.ErrInvalid)
 	}
-	return fmt.Errorf("table %s is one of a single stream (lease %s has no %s): its leases mean nothing to a fleet of several streams; choose another application name, or open it without dynamo.SeveralStreams: %w",
+	return fmt.Errorf("table %s is one of a single stream (lease %s has no %s): its leases mean nothing to a fleet of several streams; choose another application name, turn the table into one of several with all its progress (shardwarden leases migrate --to multi-stream), or open it without dynamo.SeveralStreams: %w",
 		s.table, describe(row[attrKey]), attrMultiStream, core.ErrInvalid)
 }
 
