@@ -114,3 +114,41 @@ func TestConsumeOneOfTwoIsMissing(t *testing.T) {
 		t.Errorf("stderr does not say that a stream is missing: %s", text)
 	}
 }
+
+// Two workers share three streams; one is killed, and the other goes on with all of it.
+func TestConsumeSeveralStreamsKill9(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	args := []string{"--app", "ledger", "--lease-duration", "2s", "--checkpoint-interval", "500ms"}
+	for _, name := range []string{"orders", "payments", "returns"} {
+		c.stream(name, 2)
+		args = append(args, "--stream", name)
+	}
+	first, _ := c.consume(args...)
+	c.fill("orders", 50)
+	var got []string
+	for range 50 {
+		got = append(got, first.line())
+	}
+	second, e := c.consume(append(slices.Clone(args), "--idle-exit", "8s")...)
+	e.await(t, `"lease accepted"`) // it has begun to get its share
+	for _, name := range []string{"orders", "payments", "returns"} {
+		c.fill(name, 100)
+	}
+	for range 30 {
+		got = append(got, first.line())
+	}
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	got = append(got, first.rest()...)
+	got = append(got, second.rest()...)
+	second.wantExit(0)
+	whole := got[:0]
+	for _, l := range got {
+		if strings.HasSuffix(l, "}") { // the kill may have cut a line
+			whole = append(whole, l)
+		}
+	}
+	c.wantAll(parse(t, whole), 3)
+}

@@ -7,16 +7,18 @@
 //
 // # How it works
 //
-// Four loops, none of which waits for another. The look loop reads the lease table, plans, takes, asks and adopts (look.go; what was
+// Some loops, none of which waits for another. The look loop reads the lease table, plans, takes, asks and adopts (look.go; what was
 // seen is in table.go). The renewer writes each held lease's sign of life, and with it the checkpoint (renew.go; every write of a held lease
-// is in holding.go). The keeper lists shards, creates and deletes leases, for all workers (keep.go). And each held shard has a consumer: one
+// is in holding.go). The keepers list shards, create and delete leases, for all workers (keep.go). The catalog says which streams there are
+// (catalog.go, former.go). And each held shard has a consumer: one
 // goroutine that reads ahead (read.go, window.go) and one that runs user code (consume.go, deliver.go, pull.go, end.go).
 //
 // Decisions are pure: package balance says who should hold what, package lineage what may begin, what to create and what to delete.
 //
 // # Goroutines
 //
-//	look loop, keeper, renewer   one each, from Run to its end
+//	look loop, renewer, catalog  one each, from Run to its end
+//	keeper                       one for each stream, so that a stream that does not answer keeps no other waiting
 //	a renewal                    one for each write under way
 //	a give-away                  one for each lease being given up
 //	consumer                     one for each shard that has something to hand out (pulled: for each shard held): user code runs here; KeyConcurrency
