@@ -341,3 +341,33 @@ func (r *rig) counts() map[string]int {
 	}
 	return out
 }
+
+// With fan-out each stream has a consumer: its own where the tracker names one, else one of the name that the options give.
+func TestStreamsPushed(t *testing.T) {
+	bubble(t, emulator.Config{}, func(t *testing.T, r *rig) {
+		r.create("orders", 1)
+		r.create("payments", 1)
+		own := r.register("payments", "theirs")
+		catalog := Streams(testConfig(), Track(Tracked{Stream: "orders"}, Tracked{Stream: "payments", Consumer: own}),
+			Endpoint("http://kinesis.test"), HTTPClient(r.http), FanOut("billing"))
+		list, err := catalog.Streams(r.ctx)
+		r.ok(err)
+		for i, stream := range []string{"orders", "payments"} {
+			r.put(stream, "k", stream)
+			got, _ := r.read(r.open(list[i].Source.(*Source), shardID(0), core.FromHorizon), 1)
+			if string(got[0].Data) != stream {
+				t.Errorf("of %s came %q", stream, got[0].Data)
+			}
+		}
+		if n := len(r.times("GetRecords")); n != 0 {
+			t.Errorf("%d polls", n)
+		}
+		consumers := r.asked("SubscribeToShard", "ConsumerARN")
+		if len(consumers) != 2 || !strings.Contains(consumers[0], "stream/orders/consumer/billing:") || consumers[1] != own {
+			t.Errorf("subscriptions of %v", consumers)
+		}
+		if names := r.asked("RegisterStreamConsumer", "ConsumerName"); fmt.Sprint(names) != "[billing]" {
+			t.Errorf("consumers registered: %v", names)
+		}
+	})
+}
