@@ -18,6 +18,15 @@ import (
 // javaScenario lets the official Java KCL consume from our emulators, through a split.
 // A new application of the KCL takes 20 to 100 s to its first record, most of it asleep; that is its own start-up.
 func javaScenario(ctx context.Context, r *runner) (string, error) {
+	return r.javaConsumes(ctx, "--http1", "--mode", "polling")
+}
+
+// javaFanOutScenario does so by enhanced fan-out, which the Java SDK speaks HTTP/2 for, without TLS by prior knowledge.
+func javaFanOutScenario(ctx context.Context, r *runner) (string, error) {
+	return r.javaConsumes(ctx, "--mode", "fanout")
+}
+
+func (r *runner) javaConsumes(ctx context.Context, how ...string) (string, error) {
 	if err := r.kclPeer(ctx); err != nil {
 		return "", err
 	}
@@ -34,9 +43,9 @@ func javaScenario(ctx context.Context, r *runner) (string, error) {
 	}
 	const records = 4 * keysPerBatch
 	trace := filepath.Join(r.out, "trace.txt")
-	events, ended, err := r.kcl(ctx, "--streams", stream, "--app", app, "--worker", "java1", "--kinesis", url, "--dynamo", url, "--http1",
+	events, ended, err := r.kcl(ctx, append(how, "--streams", stream, "--app", app, "--worker", "java1", "--kinesis", url, "--dynamo", url,
 		"--shard-sync-ms", "1000", "--parent-poll-ms", "1000", "--worker-metrics-ms", "1000", "--failover-ms", "5000",
-		"--expect", strconv.Itoa(records), "--trace", trace)
+		"--expect", strconv.Itoa(records), "--trace", trace)...)
 	if err != nil {
 		return "", err
 	}

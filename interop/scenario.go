@@ -25,6 +25,7 @@ func scenarios() []scenario {
 		{"smoke", "kinesis-local + ministack: 4 shards, 2,000 records, one split, one kill -9", true, 4 * time.Minute,
 			consume(consumption{kinesis: "kinesis-local", dynamo: "ministack", shards: 4, records: 2000, splits: 1})},
 		{"java", "the Java KCL on our emulators: 4 shards, a split midway", true, 6 * time.Minute, javaScenario},
+		{"java-fanout", "the same by enhanced fan-out", false, 6 * time.Minute, javaFanOutScenario},
 		{"boto3", "Python's SDK on our emulators: every call a consumer makes", true, 3 * time.Minute, boto3Scenario},
 		{"probe2", "the Go probe on our emulators: no DIFF or FAIL that is not explained", true, 4 * time.Minute, probeScenario},
 		{"streamclient-smoke", "Tablestore's Java Stream Client and ours in one fleet, short leases: each joins, is killed, and is given leases by the other", true, 6 * time.Minute,

@@ -172,6 +172,38 @@ def a_merged_shard_has_two_parents():
 
 
 @check
+def records_are_pushed():
+    arn = active()["StreamARN"]
+    made = k.register_stream_consumer(StreamARN=arn, ConsumerName="boto3")["Consumer"]
+    assert made["ConsumerStatus"] == "CREATING" and made["ConsumerARN"].startswith(arn + "/consumer/boto3:"), made
+    refused("ResourceInUseException", k.register_stream_consumer, StreamARN=arn, ConsumerName="boto3")
+    seen = k.describe_stream_consumer(ConsumerARN=made["ConsumerARN"])["ConsumerDescription"]
+    assert (seen["ConsumerStatus"], seen["StreamARN"]) == ("ACTIVE", arn), seen
+    assert [c["ConsumerName"] for c in k.list_stream_consumers(StreamARN=arn)["Consumers"]] == ["boto3"]
+    polled, _ = read("shardId-000000000001", ShardIteratorType="TRIM_HORIZON")
+    at = {"ConsumerARN": made["ConsumerARN"], "ShardId": "shardId-000000000001"}
+    pushed, children = [], None
+    for event in k.subscribe_to_shard(StartingPosition={"Type": "TRIM_HORIZON"}, **at)["EventStream"]:
+        e = event["SubscribeToShardEvent"]
+        pushed += e["Records"]
+        children = e.get("ChildShards")
+        assert ("ContinuationSequenceNumber" in e) == (not children), e
+    assert pushed == polled and [c["ShardId"] for c in children] == ["shardId-000000000005"], (len(pushed), len(polled), children)
+    refused("ResourceInUseException", k.subscribe_to_shard, StartingPosition={"Type": "TRIM_HORIZON"}, **at)
+    third = polled[2]["SequenceNumber"]
+    at["ShardId"] = "shardId-000000000005"
+    refused("InvalidArgumentException", k.subscribe_to_shard, StartingPosition={"Type": "AFTER_SEQUENCE_NUMBER", "SequenceNumber": third}, **at)
+    stream = k.subscribe_to_shard(StartingPosition={"Type": "LATEST"}, **at)["EventStream"]
+    put = k.put_record(StreamName=STREAM, Data=b"pushed", PartitionKey=polled[0]["PartitionKey"])
+    first = next(iter(stream))["SubscribeToShardEvent"]
+    assert [r["SequenceNumber"] for r in first["Records"]] == [put["SequenceNumber"]] and first["MillisBehindLatest"] == 0, first
+    stream.close()
+    refused("ResourceInUseException", k.delete_stream, StreamName=STREAM)
+    k.deregister_stream_consumer(ConsumerARN=made["ConsumerARN"])
+    refused("ResourceNotFoundException", k.describe_stream_consumer, ConsumerARN=made["ConsumerARN"])
+
+
+@check
 def stream_is_made_anew():
     first = active()["StreamCreationTimestamp"]
     k.delete_stream(StreamName=STREAM)
