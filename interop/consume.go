@@ -21,6 +21,7 @@ type consumption struct {
 	kinesis, dynamo string
 	shards, records int
 	splits, merges  int
+	flags           []string // of the workers
 }
 
 const (
@@ -55,7 +56,7 @@ func consumeScenario(ctx context.Context, r *runner, c consumption) (string, err
 	j := newJournal()
 	workers := map[string]*consumer{}
 	for _, w := range []string{"w1", "w2"} {
-		if workers[w], err = r.consume(ctx, j, kurl, durl, stream, app, w); err != nil {
+		if workers[w], err = r.consume(ctx, j, kurl, durl, stream, app, w, c.flags...); err != nil {
 			return "", err
 		}
 	}
