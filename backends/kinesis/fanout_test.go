@@ -286,11 +286,12 @@ func TestTwoApplicationsWithOneConsumer(t *testing.T) {
 	bubble(t, emulator.Config{}, func(t *testing.T, r *rig) {
 		r.create("orders", 4)
 		var log logged
+		logger := log.logger()
 		ctx, cancel := context.WithTimeout(r.ctx, 10*time.Minute)
 		defer cancel()
 		done := make(chan int)
 		for range 2 {
-			s := r.source("orders", FanOut("shared"), Logger(log.logger()))
+			s := r.source("orders", FanOut("shared"), Logger(logger))
 			for i := range 4 {
 				rd := r.open(s, shardID(i), core.FromHorizon)
 				go func() {
