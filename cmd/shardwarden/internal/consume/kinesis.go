@@ -24,7 +24,7 @@ import (
 type kinesisFlags struct {
 	app, region, endpoint, dynamoEndpoint string
 	streams                               []string
-	several, glue                         bool
+	several, glue, cbor                   bool
 	fanOut, orPoll                        bool
 	consumer                              string
 }
@@ -67,6 +67,7 @@ func (k *kinesisFlags) flags(f *command.Flags) {
 	f.StringVar(&k.region, "region", "", "region (default: that of the SDK, as AWS_REGION or the profile say)")
 	f.StringVar(&k.endpoint, "endpoint-url", "", "send calls here instead of to the service: an emulator, a private endpoint (as AWS_ENDPOINT_URL)")
 	f.StringVar(&k.dynamoEndpoint, "dynamodb-endpoint-url", "", "the same for the lease table alone (as AWS_ENDPOINT_URL_DYNAMODB)")
+	f.BoolVar(&k.cbor, "cbor", false, "read pages in the service's binary format, which costs less; where that fails, JSON is used")
 	f.BoolVar(&k.glue, "glue", false, "print records that have a schema in the Glue Schema Registry decoded: name and version of the schema, and the value as JSON under the key data")
 	f.Require("app")
 	f.Check(k.checkStreams)
@@ -133,6 +134,9 @@ func (k *kinesisFlags) connect(ctx context.Context, start core.Position, log *sl
 		store = append(store, dynamo.Endpoint(k.dynamoEndpoint))
 	case k.endpoint != "" && os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") == "":
 		store = append(store, dynamo.Endpoint(k.endpoint))
+	}
+	if k.cbor {
+		source = append(source, kinesis.CBOR())
 	}
 	if k.glue {
 		registry := []glue.Option{glue.Logger(log)}
