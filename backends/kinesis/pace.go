@@ -30,6 +30,9 @@ func (p *pace) after(start time.Time, n int, caughtUp bool) {
 	p.next = start.Add(max(wait, least))
 	if caughtUp && least < wait/2 {
 		p.next = together(p.next, p.caughtUp/moments)
+		if p.next.Before(start.Add(p.behind)) {
+			p.next = p.next.Add(p.caughtUp / moments) // the pace of who is behind is the fastest there is
+		}
 	}
 }
 

@@ -207,3 +207,15 @@ func TestPagesAreOfTheSizeWanted(t *testing.T) {
 		t.Errorf("12 pages after a large record: %d records a page", n)
 	}
 }
+
+// The moments that polls share make none come sooner than the pace of a shard that is behind.
+func TestSharedMomentsKeepThePace(t *testing.T) {
+	for i := range 10_000 {
+		p := pace{caughtUp: time.Second, behind: 200 * time.Millisecond}
+		start := time.Unix(0, int64(i)*137_000_000)
+		p.after(start, 0, true)
+		if d := p.next.Sub(start); d < p.behind || d > p.caughtUp+p.caughtUp/moments {
+			t.Fatalf("%v after a first read at %v", d, start)
+		}
+	}
+}

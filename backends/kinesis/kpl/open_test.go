@@ -56,6 +56,9 @@ func TestOpenGivesWhatWasPutIn(t *testing.T) {
 
 // A reader opens a container each few hundred bytes, so what is allocated for one counts.
 func TestAllocationsPerContainer(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates, and its pools forget")
+	}
 	for name, c := range map[string]struct {
 		hashKeys bool
 		most     float64
