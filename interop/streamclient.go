@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -381,8 +382,11 @@ func parseJavaChange(worker string, text []byte) (delivery, error) {
 		Event, Shard, Sequence, Error string
 		Key                           []string
 	}
-	if json.Unmarshal(text, &l) != nil {
+	if !bytes.HasPrefix(text, []byte(`{"ms":`)) {
 		return delivery{}, nil // libraries print too
+	}
+	if err := json.Unmarshal(text, &l); err != nil {
+		return delivery{}, fmt.Errorf("worker %s wrote %q: %w", worker, text, err)
 	}
 	switch l.Event {
 	case "record":

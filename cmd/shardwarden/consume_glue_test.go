@@ -58,7 +58,7 @@ func TestConsumeGlue(t *testing.T) {
 		`"sub":0,"key":"k",*,"schema":"","schema_version":"42424242-4242-4242-4242-424242424242","error":"*"}`,
 	} {
 		rest := lines[i]
-		for _, part := range strings.Split(want, "*") {
+		for part := range strings.SplitSeq(want, "*") {
 			_, after, ok := strings.Cut(rest, part)
 			if !ok {
 				t.Errorf("line %d is\n%s\nwant %s", i, lines[i], want)

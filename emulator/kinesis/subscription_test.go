@@ -149,7 +149,7 @@ func TestStartsOfASubscription(t *testing.T) {
 			log := &r.s.streams["orders"].shards[0].log
 			*log = recordLog{} // "new" is none of the next one's
 			for i := range 4 {
-				log.append(mustSequence(numbers[i]).n, times[i].UnixMilli(), "key", []byte(fmt.Sprint(i)))
+				log.append(mustSequence(numbers[i]).n, times[i].UnixMilli(), "key", fmt.Append(nil, i))
 			}
 			r.s.mu.Unlock()
 		}
