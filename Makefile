@@ -40,7 +40,7 @@ bench: ## benchmarks of the library, and those of bench/ that need no peer
 simulate: ## a fleet in fake time under faults: WORKERS, SHARDS, HOURS, SEED, FAULTS=none|light|heavy (docs/simulation.md)
 	$(GO) test -count=1 -timeout 0 -run '^TestSimulate$$' -v ./internal/sim -args -workers=$(WORKERS) -shards=$(SHARDS) -hours=$(HOURS) -seed=$(SEED) -faults=$(FAULTS)
 
-simulate-many: ## SEEDS (200) fleets of 10 workers and 60 shards, 2 hours each, heavy faults: about 10 CPU seconds a fleet
+simulate-many: ## SEEDS (200) fleets of 10 workers and 60 shards, 2 hours each, heavy faults: about 5 CPU seconds a fleet
 	$(GO) test -count=1 -timeout 30m -run '^TestSimulate$$' ./internal/sim -args -workers=10 -shards=60 -hours=2 -seeds=$(SEEDS) -faults=heavy
 
 planted: ## break the engine on purpose, one rule at a time: the simulation must find each (docs/simulation.md)
