@@ -80,7 +80,7 @@ func BenchmarkWholePath(b *testing.B) {
 // how much of a core it takes.
 func BenchmarkIdle(b *testing.B) {
 	const shards = 10_000
-	stream := source.New("bench", shards)
+	stream := source.New("bench", shards, source.Idle(30*time.Second)) // a source that blocks, as far as one may without seeming stalled
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

@@ -125,8 +125,11 @@ func (h *holding) wrote(row core.Lease, start time.Time) {
 	h.lease, h.goodAt = row, start
 	h.oldest, h.unanswered, h.failures, h.retryAt = time.Time{}, 0, 0, time.Time{}
 	h.settleAckLocked()
+	renewing := h.renewing
 	h.mu.Unlock()
-	h.w.renewer.schedule(h)
+	if !renewing { // else the end of the renewal does it
+		h.w.renewer.schedule(h)
+	}
 }
 
 // resolve judges a write that failed. nil: the row is known again (taken into h.lease), make the write anew.

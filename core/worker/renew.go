@@ -24,24 +24,29 @@ type renewer struct {
 	until time.Time // what run waits for; zero: it is not waiting
 }
 
-// dueHeap has each lease once. It belongs to the renewer's lock.
-type dueHeap []*holding
+// dueHeap has each lease once. It belongs to the renewer's lock. Times stand beside each other, since comparing them is what costs.
+type dueHeap []dueEntry
+
+type dueEntry struct {
+	at time.Duration // since the worker began
+	h  *holding
+}
 
 func (d dueHeap) Len() int           { return len(d) }
-func (d dueHeap) Less(i, j int) bool { return d[i].due.at.Before(d[j].due.at) }
+func (d dueHeap) Less(i, j int) bool { return d[i].at < d[j].at }
 func (d dueHeap) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
-	d[i].due.slot, d[j].due.slot = i, j
+	d[i].h.due.slot, d[j].h.due.slot = i, j
 }
 func (d *dueHeap) Push(x any) {
 	h := x.(*holding)
 	h.due.slot, h.due.in = len(*d), true
-	*d = append(*d, h)
+	*d = append(*d, dueEntry{h.due.at, h})
 }
 func (d *dueHeap) Pop() any {
 	old := *d
-	h := old[len(old)-1]
-	old[len(old)-1] = nil
+	h := old[len(old)-1].h
+	old[len(old)-1] = dueEntry{}
 	*d = old[:len(old)-1]
 	h.due.in = false
 	return h
@@ -49,7 +54,7 @@ func (d *dueHeap) Pop() any {
 
 // due is a lease's place in the heap.
 type due struct {
-	at   time.Time
+	at   time.Duration
 	slot int
 	in   bool
 }
@@ -89,22 +94,23 @@ func (h *holding) dueLocked(now time.Time) (at time.Time, renew, fence, ok bool)
 func (r *renewer) schedule(h *holding) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	at, _, _, ok := h.dueLocked(time.Now())
+	when, _, _, ok := h.dueLocked(time.Now())
+	at := when.Sub(r.w.began)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch d := &h.due; {
 	case !ok && d.in:
 		heap.Remove(&r.due, d.slot)
-	case !ok || d.in && d.at.Equal(at):
+	case !ok || d.in && d.at == at:
 		return
 	case d.in:
-		d.at = at
+		d.at, r.due[d.slot].at = at, at
 		heap.Fix(&r.due, d.slot)
 	default:
 		d.at = at
 		heap.Push(&r.due, h)
 	}
-	if ok && at.Before(r.until) {
+	if ok && when.Before(r.until) {
 		poke(r.wake)
 	}
 }
@@ -135,7 +141,7 @@ func (r *renewer) run(ctx context.Context) {
 		wait := time.Hour
 		r.mu.Lock()
 		for len(r.due) > 0 {
-			if d := r.due[0].due.at.Sub(now); d > 0 {
+			if d := r.due[0].at - now.Sub(r.w.began); d > 0 {
 				wait = d
 				break
 			}
