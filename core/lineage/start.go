@@ -10,9 +10,9 @@ import (
 // [Input.OpenAtStart] with. resolve is true where that is Latest and nobody has begun: the caller must fix the instant first, once.
 //
 // A Latest start is resolved by the first worker that finds no leases, and stands in the rows it creates until they have a checkpoint (beside a
-// token, where the store holds no starts). While one holds it, it holds for all (the earliest, should two workers have begun at once). When none does any more, the application has been
-// reading for a while, and Latest comes back without an instant: what is found without a lease now appeared since, or its row was
-// lost, and it is read from its beginning. "Now" would skip what it holds.
+// token, where the store holds no starts). While one holds it, it holds for all (the earliest, should two workers have begun at once). When none
+// does any more, the application has been reading for a while, and Latest comes back without an instant: what is found without a lease now
+// appeared since, or its row was lost, and it is read from its beginning. "Now" would skip what it holds.
 func StartOf(in Input) (start core.Position, resolve bool) {
 	start = in.Start
 	switch {

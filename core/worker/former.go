@@ -52,10 +52,8 @@ func (f formers) due(leases []core.Lease, now time.Time, after time.Duration, ev
 			p = &pulse{}
 			f[l.Key] = p
 		}
-		b := beat{counter: l.Counter}
-		if evidence != nil {
-			b.subject, b.text = evidence(l)
-		}
+		b := evidence.beat(&l)
+		b.counter = l.Counter // any write is a touch
 		p.see(b, now)
 		if now.Sub(p.since) < after {
 			awake[l.Key.Stream] = true

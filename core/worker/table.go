@@ -103,6 +103,15 @@ func newTable(held map[core.LeaseKey]*holding) *table {
 // evidence says what to watch for a lease, as [core.Evidence]; nil: its counter.
 type evidence func(core.Lease) (subject, beat string)
 
+func (e evidence) beat(l *core.Lease) beat {
+	if e == nil {
+		return beat{counter: l.Counter}
+	}
+	var b beat
+	b.subject, b.text = e(*l)
+	return b
+}
+
 // read takes in a complete reading that ended at end. Rows that are gone are forgotten.
 func (t *table) read(s core.Sight, end time.Time, evidence evidence) {
 	t.looks++
@@ -168,13 +177,8 @@ func (t *table) see(r *sighting, l *core.Lease, end time.Time, evidence evidence
 		return r
 	}
 	r.behind = 0
-	b := beat{counter: l.Counter}
-	if evidence != nil {
-		b = beat{}
-		b.subject, b.text = evidence(*l)
-	}
 	was := &r.lease
-	moved := r.life.see(b, end)
+	moved := r.life.see(evidence.beat(l), end)
 	if l.Owner != was.Owner && l.Owner != core.Nobody && was.Owner != core.Nobody {
 		r.moved = [2]time.Time{end, r.moved[0]}
 	}
