@@ -9,7 +9,7 @@ import (
 type streamRef struct {
 	StreamName *string
 	StreamARN  *string
-	StreamId   *string // in the API, "not implemented" there
+	StreamId   *string // refused: the API reference says of it that the service does not take it yet
 }
 
 func (r *streamRef) aim(s *Server) target {

@@ -48,7 +48,7 @@ type consumerRef struct {
 	ConsumerARN  *string
 	ConsumerName *string
 	StreamARN    *string
-	StreamId     *string // in the API, "not implemented" there
+	StreamId     *string // refused: the API reference says of it that the service does not take it yet
 }
 
 // aim tells faults the stream.
