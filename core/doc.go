@@ -11,7 +11,7 @@
 //
 // Adapters for a stream implement [StreamSource] and [ShardReader]: five methods. Adapters for a lease table implement [LeaseStore]: six.
 // More abilities are small interfaces that the engine finds once, at construction: [Resolver], [PositionOrder], [Clock] on a source;
-// [Presence], [ManyUpdater], [StartHolder], [Evidence], [Sharer] on a store. A missing one has a fallback that its comment names. examples/customsource is a source in
+// [Presence], [ManyUpdater], [StartHolder], [Evidence], [Sharer], [LeaderLock] on a store. A missing one has a fallback that its comment names. examples/customsource is a source in
 // two hundred lines, docs/adapters.md the way to one, and package conformance tells whether it is right.
 //
 // # The rules an adapter can rely on, and must keep
@@ -36,6 +36,8 @@
 //	Accept               counter, next          counter+1, run [ready]                     before the first record is read
 //	MarkReady            counter, next          counter+1, ready                           once every parent has finished
 //	Ask                  owner, next, not ended next                                       the owner's next Renew is refused, so it hears
+//	AskFor               owner, next, not ended next                                       by the leader of a led table
+//	Assign               counter, not ended     owner, next none, counter+1                by the leader of a led table; the owner then accepts
 //	Decline              counter, next          counter+1, next none                       kills a hand-over still on its way
 //	Unask                owner, next, not ended next none                                  by who asked, before it leaves
 //	HandOver             counter, next          owner, next none, counter+1                once sent, never processed under that counter again

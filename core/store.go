@@ -88,7 +88,9 @@ type Presence interface {
 type WorkerInfo struct {
 	ID   WorkerID
 	Beat string
-	Load map[string]float64 // optional figures by name, "cpu" in percent
+	// Every is how often it announces itself, where it is not of this library: it is silent only after twice as long. 0: as this library does.
+	Every time.Duration
+	Load  map[string]float64 // optional figures by name, "cpu" in percent
 }
 
 // Sight is one reading of a lease table.
@@ -142,18 +144,51 @@ type LeaseUpdate struct {
 type StartHolder interface{ HoldsStart() bool }
 
 // Sharer is an optional ability of a [LeaseStore] whose table workers of another library may use too, by rules of their own that the engine
-// then keeps. Without it, and where it returns nil, such a worker that is seen to renew a lease ends the engine with [ErrForeignWorker].
+// then keeps. It is asked anew after each reading of the table, since the rules can change with what is in it. Without it, and where it
+// returns nil, such a worker that is seen to renew a lease ends the engine with [ErrForeignWorker].
 type Sharer interface{ SharedWith() *Foreigners }
 
 // Foreigners are workers of another library, as far as the engine must know them. A row that one of them owns carries no Run.
 type Foreigners struct {
-	// LeaseDuration is the silence after which they take a lease, ours too. The engine gives theirs a second more.
+	// Regime names the rules, for people.
+	Regime string
+	// LeaseDuration is the silence after which they take a lease, ours too. The engine gives theirs a second more. 0: the table does not
+	// tell, and it must be set alike.
 	LeaseDuration time.Duration
 	// CountFinished: they go on owning leases that have ended, and count them as part of a share.
 	CountFinished bool
+	// KeepFinished: who owns a lease that has ended goes on renewing it until it is deleted, ours too, and deletes it itself. Else they take
+	// it for a dead worker's. It counts as part of a share, ours too.
+	KeepFinished bool
 	// LeaseListed: they create a lease, at its beginning, for every listed shard that has none. So one that has ended stays while its shard
 	// is listed, and a shard that was over before the start is given one at its end.
 	LeaseListed bool
+	// Steal: they do not hear an [Ask]. What is wanted of one that lives is taken from it, under its counter.
+	Steal bool
+	// Lister names which of the owners in the table lists shards for all; nil: the engine's own rule. owners is sorted, and has each once.
+	Lister func(owners []WorkerID) WorkerID
+	// Led: the holder of the store's [LeaderLock] says who owns what, and nobody takes or asks for himself. Workers have a row of their own,
+	// and get nothing without.
+	Led bool
+}
+
+// LeaderLock is an optional ability of a [LeaseStore]: a lock that one worker holds at a time. It judges no time: the engine does, as it does
+// for leases. A holder writes it anew well within Lock.Duration; who has watched it unchanged for so long may write it instead.
+type LeaderLock interface {
+	// Leader reads the lock, strongly consistent. The zero Lock: nobody holds it.
+	Leader(ctx context.Context) (Lock, error)
+	// Lead makes me the holder with a new version, if the lock is still as seen (zero: if nobody holds it). It returns the lock as written.
+	// ErrConflict: it is not. The write is sent once.
+	Lead(ctx context.Context, seen Lock, me WorkerID) (Lock, error)
+	// Resign gives the lock back if it is still as seen. Where it is not there is nothing to give back, and no error.
+	Resign(ctx context.Context, seen Lock) error
+}
+
+// Lock is a leader's lock.
+type Lock struct {
+	Owner    WorkerID
+	Version  string        // differs with each write
+	Duration time.Duration // as the holder wrote it
 }
 
 // Evidence is an optional ability of a [LeaseStore]: what to watch to know that the owner of a lease lives: a subject and its beat. The

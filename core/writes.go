@@ -33,8 +33,21 @@ func Accept(run string, ready bool) Write {
 func MarkReady() Write { return Write{SameCounter | SameNext, Set{Bump: true, Ready: true}} }
 
 // Ask asks the owner to hand the lease to me. The counter stays: it moves too often for the one who asks.
-func Ask(me WorkerID) Write {
-	return Write{SameOwner | SameNext | NotEnded, Set{Next: new(me)}}
+func Ask(me WorkerID) Write { return AskFor(me) }
+
+// AskFor asks the owner to hand the lease to another: what the leader of a led table does.
+func AskFor(to WorkerID) Write {
+	return Write{SameOwner | SameNext | NotEnded, Set{Next: new(to)}}
+}
+
+// Assign makes to the owner of a lease that is free or whose owner is dead: what the leader of a led table does. to accepts before it reads.
+// The counter as read is a condition, beyond what the KCL asks for: an owner that has come back keeps the lease.
+func Assign(seen *Lease, to WorkerID) Write {
+	s := Set{Bump: true, Owner: new(to), Next: new(Nobody)}
+	if seen.Owner != to {
+		s.Switches = SwitchAdd
+	}
+	return Write{SameCounter | NotEnded, s}
 }
 
 // Decline is the owner's no. It bumps the counter, which kills a hand-over that is still on its way.
