@@ -113,6 +113,13 @@ func (r *runner) ours(ctx context.Context) (string, error) {
 	if r.oursURL != "" {
 		return r.oursURL, nil
 	}
+	url, err := r.emulator(ctx)
+	r.oursURL = url
+	return url, err
+}
+
+// emulator starts the program's emulators with more flags, for the scenario alone.
+func (r *runner) emulator(ctx context.Context, flags ...string) (string, error) {
 	bin, err := r.program(ctx)
 	if err != nil {
 		return "", err
@@ -121,11 +128,11 @@ func (r *runner) ours(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := r.server(ctx, "emulator", ports[0], bin, "emulator", "all", "--addr", "127.0.0.1:"+ports[0]); err != nil {
+	args := append([]string{"emulator", "all", "--addr", "127.0.0.1:" + ports[0]}, flags...)
+	if err := r.server(ctx, "emulator", ports[0], bin, args...); err != nil {
 		return "", err
 	}
-	r.oursURL = "http://127.0.0.1:" + ports[0]
-	return r.oursURL, nil
+	return "http://127.0.0.1:" + ports[0], nil
 }
 
 func (r *runner) byHand(ctx context.Context, name, env string, args func(port string) []string) (string, error) {
