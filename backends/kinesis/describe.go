@@ -20,6 +20,9 @@ const statusEvery = time.Second
 
 // Describe says what the stream is. Its id is "account:stream:creationEpochSeconds", as the KCL names streams, so a stream that was deleted
 // and made again has another. It waits, as long as ctx lives, for a stream that is being created.
+//
+// The first time, it also tries each kind of call that reading takes, and returns a [core.ErrDenied] that names every permission that is
+// missing; see [Unchecked].
 func (s *Source) Describe(ctx context.Context) (core.StreamInfo, error) {
 	if s.err != nil {
 		return core.StreamInfo{}, s.err
@@ -27,6 +30,9 @@ func (s *Source) Describe(ctx context.Context) (core.StreamInfo, error) {
 	for waited := false; ; waited = true {
 		d, err := s.describe(ctx)
 		if err != nil {
+			if !s.unchecked && lacksPermission(err) {
+				err = s.checkPermissions(ctx, d, err)
+			}
 			return core.StreamInfo{}, s.wrap("describe", "", err)
 		}
 		switch d.status {
@@ -43,6 +49,12 @@ func (s *Source) Describe(ctx context.Context) (core.StreamInfo, error) {
 		}
 		if s.name.epoch != 0 && d.created.Unix() != s.name.epoch {
 			return core.StreamInfo{}, s.wrap("describe", "", &epochError{s.name, d.id})
+		}
+		if !s.unchecked && !s.checked.Load() {
+			if err := s.checkPermissions(ctx, d, nil); err != nil {
+				return core.StreamInfo{}, s.wrap("describe", "", err)
+			}
+			s.checked.Store(true)
 		}
 		info := core.StreamInfo{ID: d.id, Name: s.name.stream, Retention: d.retention}
 		s.id.Store(info.ID)

@@ -37,6 +37,7 @@ type settings struct {
 	decoders      []Decoder
 	fan           *fanOut // nil: shards are polled
 	share         *shared // with the other sources of a catalog
+	unchecked     bool
 	log           *slog.Logger
 }
 
@@ -80,6 +81,9 @@ func MaxRecords(n int) Option { return func(s *settings) { s.maxRecords = n } }
 // average size. Default 400,000, so that five reads a second use up the 2 MB a second that a shard gives. A longer way to the service (more
 // than a fifth of a second there and back) wants larger pages.
 func PageBytes(n int) Option { return func(s *settings) { s.pageBytes = n } }
+
+// Unchecked leaves out the check of permissions that the first [Source.Describe] makes: for programs that look at a stream and do not read it.
+func Unchecked() Option { return func(s *settings) { s.unchecked = true } }
 
 // Patience is how long a call is repeated by itself, with growing pauses, while the service throttles it or does not answer, before the
 // error is returned. Default 20 s. A reader that returned such an error goes on at its next call.

@@ -27,6 +27,8 @@ type Source struct {
 	id     atomic.Value   // core.StreamID, once described; for errors
 	err    error          // what is wrong with how the source was made; every method returns it
 	pages  wires
+	// checked: no permission is known to be missing.
+	checked atomic.Bool
 	// aggregates counts containers of the KPL.
 	aggregates aggregateCounts
 	// sender makes calls without the SDK's stack; nil where the client's stack is not the SDK's own.

@@ -407,6 +407,7 @@ func TestConsumeBadInput(t *testing.T) {
 		{"no credentials", nil, nil, none, []string{"credentials"}},
 		{"denied to describe", denyKinesis("DescribeStreamSummary", "DescribeStream"), nil, nil, []string{"kinesis:DescribeStream", "access denied"}},
 		{"denied to list", denyKinesis("ListShards", "DescribeStream"), nil, nil, []string{"kinesis:ListShards", "access denied"}},
+		{"denied to read", denyKinesis("GetShardIterator", "GetRecords"), nil, nil, []string{"kinesis:GetShardIterator on", "kinesis:GetRecords on", "access denied"}},
 		{"denied to create the table", denyDynamo("CreateTable"), nil, nil, []string{"dynamodb:CreateTable", "access denied"}},
 		{"denied to scan", denyDynamo("Scan"), nil, nil, []string{"dynamodb:Scan", "access denied"}},
 		{"table of another shape", (*cloud).foreignTable, nil, nil, []string{"billing", "leaseKey"}},
@@ -453,7 +454,8 @@ func TestConsumeDeniedLater(t *testing.T) {
 			c.fill("orders", 10)
 			heal := c.kinesis.ClearFaults
 			if name, ok := strings.CutPrefix(op, "kinesis:"); ok {
-				if err := c.kinesis.SetFault(kinesis.Fault{Kind: kinesis.AccessDenied, Operation: name}); err != nil {
+				// The first call of each is that of the check at start.
+				if err := c.kinesis.SetFault(kinesis.Fault{Kind: kinesis.AccessDenied, Operation: name, Skip: 1}); err != nil {
 					t.Fatal(err)
 				}
 			} else {

@@ -109,7 +109,7 @@ func (m *migrate) run(ctx context.Context, stdout io.Writer) error {
 
 // connect calls no service.
 func (m *migrate) connect(cfg aws.Config) (*kinesis.Source, *dynamo.Store) {
-	var source []kinesis.Option
+	source := []kinesis.Option{kinesis.Unchecked()} // nothing is read
 	var store []dynamo.Option
 	if m.endpoint != "" {
 		source = append(source, kinesis.Endpoint(m.endpoint))
