@@ -170,6 +170,8 @@ type Foreigners struct {
 	// Led: the holder of the store's [LeaderLock] says who owns what, and nobody takes or asks for himself. Workers have a row of their own,
 	// and get nothing without.
 	Led bool
+	// Announce is how often workers of a led table must write that row: one that has not for twice as long gets nothing. 0: as the engine does.
+	Announce time.Duration
 }
 
 // LeaderLock is an optional ability of a [LeaseStore]: a lock that one worker holds at a time. It judges no time: the engine does, as it does

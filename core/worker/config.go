@@ -62,6 +62,9 @@ type Config struct {
 	// RenewEvery costs nothing; a smaller one adds writes. Default 5 s.
 	CheckpointEvery time.Duration
 
+	// NeverLead: in a table that one worker leads (that of a fleet of the Java KCL 3, see [core.Foreigners]) this worker only follows. For a first try
+	// beside workers that are trusted already; if all of a fleet say so, nobody gets a lease.
+	NeverLead bool
 	// MaxLeases bounds the leases this worker holds; what stays unserved because of it is reported. Default 0, no bound.
 	MaxLeases int
 	// MaxShardsAtOnce bounds the handlers that run side by side, over all shards. Default 0, no bound.

@@ -41,6 +41,10 @@ const (
 	TwinSeen        Kind = "twin"       // another worker with this id
 	HandlerOverran  Kind = "handler overran"
 	StreamAdded     Kind = "stream added"   // the worker consumes it from now on; Text: its name, Position: where it begins if it has no leases
+	RegimeChanged   Kind = "regime changed" // the table is used by other rules from now on; Text names them
+	LeadTaken       Kind = "lead taken"     // this worker says who owns what from now on; Other: who did before
+	LeadLost        Kind = "lead lost"      // it does so no more; Err: why, nil where it gave the lead back
+	LeaseAssigned   Kind = "lease assigned" // by this worker, which leads, to Other
 	StreamRetired   Kind = "stream retired" // the worker consumes it no more; Err: why, Records: how many leases it held
 )
 

@@ -9,28 +9,61 @@ import (
 	"github.com/shardwarden/shardwarden/core/lineage"
 )
 
-// meetForeigners takes in what the store says of workers of another library that may share its table.
+// meetForeigners takes in what the store says of workers of another library that may share its table. Called before the worker starts.
 func (w *Worker) meetForeigners() error {
-	s, ok := w.store.(core.Sharer)
-	if !ok {
-		return nil
-	}
-	f := s.SharedWith()
-	if f == nil {
-		return nil
-	}
-	if f.LeaseDuration < w.cfg.LeaseDuration {
+	f := w.sharedWith()
+	if f != nil && f.LeaseDuration != 0 && f.LeaseDuration < w.cfg.LeaseDuration {
 		return fmt.Errorf("worker.Config.LeaseDuration is %v: must not be above that of the workers of another library that share the table, %v, who would take leases that are still held: %w", w.cfg.LeaseDuration, f.LeaseDuration, core.ErrInvalid)
 	}
-	w.foreigners = f
-	w.limits.foreign, w.limits.shared, w.limits.finished = f.LeaseDuration+time.Second, true, f.CountFinished
+	w.obeyLocked(f)
 	return nil
+}
+
+func (w *Worker) sharedWith() *core.Foreigners {
+	if w.sharer == nil {
+		return nil
+	}
+	return w.sharer.SharedWith()
+}
+
+// obeyLocked keeps to the rules that the last reading of the table showed. It returns what to tell where they are others than before.
+func (w *Worker) obeyLocked(f *core.Foreigners) (changed string) {
+	was := w.foreigners
+	w.foreigners = f
+	w.limits.shared, w.limits.finished, w.limits.kept = f != nil, f != nil && f.CountFinished, f != nil && f.KeepFinished
+	w.limits.led = f != nil && f.Led
+	w.limits.foreign = w.cfg.LeaseDuration + time.Second
+	if f != nil && f.LeaseDuration != 0 {
+		w.limits.foreign = f.LeaseDuration + time.Second
+	}
+	if regime(f) == regime(was) {
+		return ""
+	}
+	w.table.changed, w.planned = true, nil
+	return fmt.Sprintf("from %q to %q", regime(was), regime(f))
+}
+
+func regime(f *core.Foreigners) string {
+	if f == nil {
+		return ""
+	}
+	return f.Regime
+}
+
+// rules are those of the workers of another library; the zero value where there are none.
+func (w *Worker) rules() core.Foreigners {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.foreigners == nil {
+		return core.Foreigners{}
+	}
+	return *w.foreigners
 }
 
 // foreignHint is what to do about a worker of another library that was not expected.
 func (w *Worker) foreignHint() string {
-	if _, ok := w.store.(core.Sharer); ok {
-		return "stop it first, use another application name, or let it share the table (WithJava, an option of the store)"
+	if w.sharer != nil {
+		return "stop it first, use another application name, or let it share the table, an option of the store (WithJava of Tablestore's, Layout of DynamoDB's)"
 	}
 	return "stop it first, or use another application name"
 }
@@ -38,13 +71,18 @@ func (w *Worker) foreignHint() string {
 // alive reports whether the owner of a row counts as present for it: where workers of another library go on owning what has ended, and count it,
 // theirs counts too.
 func (l limits) alive(r *sighting, now time.Time) bool {
-	return (!r.lease.Ended() || l.finished && r.lease.Run == "") && r.lease.Owner != core.Nobody && r.silent(now) < l.of(r)
+	return l.counts(r) && r.lease.Owner != core.Nobody && r.silent(now) < l.of(r) && (r.proven || !l.led)
+}
+
+// counts reports whether a row is part of its owner's share.
+func (l limits) counts(r *sighting) bool {
+	return !r.lease.Ended() || l.kept || l.finished && r.lease.Run == ""
 }
 
 // createPast creates leases at their end for listed shards that need none, where workers of another library would begin them at their beginning. A
 // wrong one would lose the shard, so a shard must be found past in two passes. It returns when to come again.
 func (w *Worker) createPast(ctx context.Context, st *stream, g *lineage.Graph) time.Duration {
-	if w.foreigners == nil || !w.foreigners.LeaseListed {
+	if !w.rules().LeaseListed {
 		return w.cfg.ListEvery
 	}
 	former := st.past
@@ -64,4 +102,49 @@ func (w *Worker) createPast(ctx context.Context, st *stream, g *lineage.Graph) t
 	}
 	st.nextList = time.Now()
 	return w.cfg.LookEvery
+}
+
+// ownsFinished reports whether this worker owns leases that have ended, which it then deletes itself when nothing depends on them any more: where
+// workers of another library lead, each looks after its own.
+func (w *Worker) ownsFinished(st *stream) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.limits.kept {
+		return false
+	}
+	for _, r := range w.table.rows {
+		if l := &r.lease; l.Ended() && l.Owner == w.cfg.ID && l.Key.Stream == st.id {
+			return true
+		}
+	}
+	return false
+}
+
+// renewFinished keeps a lease that has ended this worker's until it is deleted.
+func (w *Worker) renewFinished(ctx context.Context, seen core.Lease) {
+	callCtx, cancel := w.callContext(ctx)
+	defer cancel()
+	write := core.Renew(nil)
+	row, err := w.store.Update(callCtx, seen, write.Same, write.Set)
+	if err != nil {
+		w.raced("renew finished lease", seen.Key, err)
+		return
+	}
+	w.mu.Lock()
+	w.table.row(row, time.Now(), w.evidence)
+	w.mu.Unlock()
+}
+
+// isForeignLocked reports whether a worker is of another library, as far as can be told: it announces itself as those do, or owns leases
+// without a run.
+func (w *Worker) isForeignLocked(id core.WorkerID) bool {
+	if p := w.table.workers[id]; p != nil {
+		return p.every > 0
+	}
+	for _, r := range w.table.rows {
+		if r.lease.Owner == id {
+			return r.lease.Run == ""
+		}
+	}
+	return false
 }

@@ -89,7 +89,8 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 		lister = true // who lists for all has another catalog, as while a deployment is under way: somebody must begin
 	}
 	audit := lister && (now.Sub(st.audited) >= w.cfg.AuditEvery || shardEnded && w.cfg.AuditAtShardEnd)
-	due := lister && (bootstrap || audit || !now.Before(st.nextList) || len(st.owed) > 0)
+	tidy := !lister && w.ownsFinished(st) && now.Sub(st.cleaned) >= w.cfg.CleanupEvery
+	due := lister && (bootstrap || audit || !now.Before(st.nextList) || len(st.owed) > 0) || tidy
 	if !due && !wanted {
 		return w.checkSame(ctx, st, now)
 	}
@@ -113,15 +114,20 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 	case wait > 0:
 		return wait
 	case !lister:
+		if tidy {
+			st.cleaned = now
+			w.cleanUp(ctx, st, lineage.New(in), now)
+		}
 		w.look()
 		return w.cfg.ListEvery
 	}
 	st.nextList = now.Add(w.cfg.ListEvery)
 	graph := lineage.New(in)
+	foreigners := w.rules()
 	again := w.createOwed(ctx, st, &in, graph, bootstrap)
 	if !bootstrap { // those that begin at once must have agreed on the start
 		again = min(again, w.createPast(ctx, st, graph))
-	} else if w.foreigners != nil {
+	} else if foreigners.LeaseListed {
 		again, st.nextList = w.cfg.LookEvery, now
 	}
 	if audit {
@@ -135,8 +141,18 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 	return again
 }
 
-// listerLocked reports whether this worker lists shards for all: the first of those present, by id.
-func (w *Worker) listerLocked() bool { return len(w.present) > 0 && w.present[0] == w.cfg.ID }
+// listerLocked reports whether this worker lists shards for all: the leader where there is one, whom workers of another library would
+// choose where they may be there, else the first of those present, by id.
+func (w *Worker) listerLocked() bool {
+	if f := w.foreigners; f != nil && f.Led {
+		return w.leadsLocked(time.Now())
+	} else if f != nil && f.Lister != nil {
+		if owners := w.table.ownersNamed(); len(owners) > 0 {
+			return f.Lister(owners) == w.cfg.ID
+		}
+	}
+	return len(w.present) > 0 && w.present[0] == w.cfg.ID
+}
 
 func (w *Worker) keepFailed(ctx context.Context, st *stream, err error) time.Duration {
 	if ctx.Err() != nil {
@@ -499,7 +515,7 @@ func (w *Worker) cleanUp(ctx context.Context, st *stream, g *lineage.Graph, now 
 		}
 	}
 	st.missing = missing
-	finished, garbage := g.Delete(lineage.DeleteOptions{GoneTwice: twice, KeepWhileListed: w.foreigners != nil && w.foreigners.LeaseListed})
+	finished, garbage := g.Delete(lineage.DeleteOptions{GoneTwice: twice, KeepWhileListed: w.rules().LeaseListed})
 	if w.cfg.KeepFinished {
 		finished = nil
 	}

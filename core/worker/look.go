@@ -41,6 +41,7 @@ func (w *Worker) lookLoop(ctx context.Context) {
 // lookOnce is one look. It returns when to look again.
 func (w *Worker) lookOnce(ctx context.Context) time.Duration {
 	w.announce(ctx) // announce, then look, then plan: else two that start at once both believe themselves alone
+	w.strive(ctx)
 	ids := w.streamIDs()
 	callCtx, cancel := context.WithTimeoutCause(ctx, max(w.cfg.LeaseDuration, time.Second), core.ErrUnavailable)
 	sight, err := core.See(callCtx, w.store, ids...)
@@ -56,8 +57,10 @@ func (w *Worker) lookOnce(ctx context.Context) time.Duration {
 	for _, b := range sight.Bad {
 		w.emit(Event{Kind: BadRow, Key: b.Key, Text: b.Row, Err: b})
 	}
+	foreigners := w.sharedWith()
 	w.mu.Lock()
 	w.table.read(sight, end, w.evidence)
+	changed := w.obeyLocked(foreigners)
 	clear(w.graphs)
 	w.lookErr, w.lookErrs = nil, 0
 	w.seeOwnBeat(sight.Workers)
@@ -66,6 +69,10 @@ func (w *Worker) lookOnce(ctx context.Context) time.Duration {
 	w.mu.Unlock()
 	if first {
 		w.sayWhereItBegins(sight)
+	}
+	if changed != "" {
+		w.emit(Event{Kind: RegimeChanged, Text: changed})
+		w.look() // what it asks for is done at once
 	}
 	if todo.fail != nil {
 		w.fail(todo.fail)
@@ -107,6 +114,7 @@ func (w *Worker) lookFailed(ctx context.Context, err error) time.Duration {
 		return w.cfg.LookEvery
 	}
 	w.storeError("look", core.LeaseKey{}, err)
+	w.lookFailedAsLeader(ctx, n, err)
 	return min(w.cfg.LookEvery, w.cfg.LookEvery/8<<min(n, 4))
 }
 
@@ -122,6 +130,9 @@ func (w *Worker) untilNextLook(now time.Time) time.Duration {
 	}
 	next := period - rand.N(period/5+1)
 	if at := w.table.alarm(now, w.limits); !at.IsZero() {
+		next = min(next, at.Sub(now)+time.Millisecond)
+	}
+	if at := w.lead.next; w.foreigners != nil && w.foreigners.Led && w.lock != nil && !at.IsZero() {
 		next = min(next, at.Sub(now)+time.Millisecond)
 	}
 	return next
@@ -144,7 +155,11 @@ type todo struct {
 	take    []core.Lease
 	ask     []core.Lease
 	twins   []core.Lease
-	keep    bool // the keeper has something to do: a listing is wanted, or this worker has just become the one who lists
+	// As the leader of a led table.
+	assign, askFor []assignment
+	complete       []core.Lease // this worker's, wanted by another, and nothing runs for them
+	finished       []core.Lease // this worker's, ended, and to be renewed until they are deleted
+	keep           bool         // the keeper has something to do: a listing is wanted, or this worker has just become the one who lists
 	// unserved is said once a minute while it lasts
 	unserved []core.LeaseKey
 }
@@ -160,18 +175,25 @@ func (w *Worker) decideLocked(now time.Time) todo {
 	me := w.cfg.ID
 	foreign := false
 	present := w.table.present(me, now, w.limits)
-	was := w.listerLocked()
 	w.present = present
-	t.keep = !was && w.listerLocked() || len(w.table.rows) == 0
+	was := w.lists
+	w.lists = w.listerLocked()
+	t.keep = !was && w.lists || len(w.table.rows) == 0
 	here := func(id core.WorkerID) bool { _, ok := slices.BinarySearch(present, id); return ok }
 	for _, r := range w.table.sorted() {
 		l := &r.lease
 		h := r.held
 		if free := h == nil && r.free(now, w.limits); free != r.wasFree {
 			r.wasFree, w.table.changed = free, true
+			if free && l.Owner != core.Nobody {
+				w.table.doubt(l.Owner, now)
+			}
 		}
 		switch {
 		case l.Ended():
+			if h == nil && l.Owner == me && w.limits.kept && w.taking && r.silent(now) >= w.cfg.RenewEvery-w.cfg.LookEvery/2 {
+				t.finished = append(t.finished, *l)
+			}
 		case h != nil:
 			held, giving := h.peek()
 			owner, next := l.Owner, l.Next
@@ -189,7 +211,9 @@ func (w *Worker) decideLocked(now time.Time) todo {
 				}
 			}
 		case l.Owner == me && (l.Run == "" || w.myRun(l.Run)):
-			if g, gave := w.given[l.Key]; !gave || l.Counter > g {
+			if l.Next != core.Nobody && l.Run == "" && w.running[l.Key] == nil {
+				t.complete = append(t.complete, *l) // given to me, and wanted by another before I began
+			} else if g, gave := w.given[l.Key]; !gave || l.Counter > g {
 				t.adopt = append(t.adopt, *l)
 			} else if w.myRun(l.Run) {
 				t.again = append(t.again, *l)
@@ -222,7 +246,7 @@ func (w *Worker) decideLocked(now time.Time) todo {
 // presenceSeenLocked reports whether workers can be seen before they own anything. A store may have the ability and not use it (a table that an
 // older KCL may scan bears no rows of workers): what tells is this worker's own row.
 func (w *Worker) presenceSeenLocked() bool {
-	return w.foreigners == nil && w.table.workers[w.cfg.ID] != nil // foreigners announce nothing
+	return (w.foreigners == nil || w.foreigners.Led) && w.table.workers[w.cfg.ID] != nil // who only takes announces nothing
 }
 
 // decideHeldLocked looks after what is held: what may begin, what stalls.
@@ -317,7 +341,19 @@ func (w *Worker) lineageLocked(st *stream) lineage.Input {
 func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 	in := balance.Input{Seed: w.seed, Leases: make([]balance.Lease, 0, len(w.table.rows))}
 	me := w.cfg.ID
-	for _, id := range present {
+	led := w.foreigners != nil && w.foreigners.Led
+	var avoid map[core.LeaseKey]bool // what this worker must not get
+	workers := present
+	if led {
+		if !w.leadsLocked(now) {
+			w.planned, w.unserved = nil, nil
+			return // another says who gets what
+		}
+		w.overdueLocked(t, now)
+		workers = w.candidatesLocked(present)
+		avoid = map[core.LeaseKey]bool{}
+	}
+	for _, id := range workers {
 		in.Workers = append(in.Workers, balance.Worker{ID: id, Cap: w.cfg.MaxLeases})
 	}
 	// Until planAt nothing but a change of the rows or of who is present can make another plan.
@@ -330,7 +366,7 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 	for _, r := range w.table.sorted() {
 		l := &r.lease
 		st := w.streams[l.Key.Stream]
-		if st != nil && l.Ended() && w.limits.finished && w.limits.alive(r, now) {
+		if st != nil && l.Ended() && !led && w.limits.alive(r, now) {
 			in.Leases = append(in.Leases, balance.Lease{Key: l.Key, Owner: l.Owner}) // a part of the other library's share
 		}
 		if st == nil || l.Ended() {
@@ -345,8 +381,11 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 				}
 			}
 			by(now)
-			if w.running[l.Key] != nil {
-				continue // a handler of a former lease still runs here: somebody else must take it
+			if w.running[l.Key] != nil { // a handler of a former lease still runs here: somebody else must take it
+				if !led {
+					continue
+				}
+				avoid[l.Key] = true
 			}
 			b.Free = true
 			if r.freeSince.IsZero() {
@@ -367,7 +406,10 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 		}
 		if !r.gaveUpOn.IsZero() && now.Sub(r.gaveUpOn) < 2*w.cfg.StallAfter && len(present) > 1 {
 			by(r.gaveUpOn.Add(2 * w.cfg.StallAfter))
-			continue // it stalled here a moment ago: another shall try
+			if !led { // it stalled here a moment ago: another shall try
+				continue
+			}
+			avoid[l.Key] = true
 		}
 		in.Leases = append(in.Leases, b)
 	}
@@ -380,17 +422,29 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 		w.unservedAt = now
 		t.unserved = slices.Clone(w.unserved)
 	}
-	mine := plan.For(me)
+	if led {
+		w.leadLocked(t, in, plan, avoid)
+	} else {
+		w.followLocked(t, plan.For(me), now)
+	}
+	if len(t.take)+len(t.ask)+len(t.assign)+len(t.askFor) > 0 {
+		w.planned, w.planAt = nil, now // what comes of it may fail: plan again at the next look
+	}
+}
+
+// followLocked is this worker's own part of a plan.
+func (w *Worker) followLocked(t *todo, mine balance.Plan, now time.Time) {
 	for _, m := range mine.Take {
 		t.take = append(t.take, w.table.rows[m.Lease].lease)
 	}
 	for _, m := range mine.Ask {
 		r := w.table.rows[m.Lease]
 		r.asked = now
-		t.ask = append(t.ask, r.lease)
-	}
-	if len(t.take)+len(t.ask) > 0 {
-		w.planned, w.planAt = nil, now // what comes of it may fail: plan again at the next look
+		if w.foreigners != nil && w.foreigners.Steal && r.foreign > 0 {
+			t.take = append(t.take, r.lease) // its owner would not hear
+		} else {
+			t.ask = append(t.ask, r.lease)
+		}
 	}
 }
 
@@ -453,6 +507,14 @@ func (w *Worker) carryOut(ctx context.Context, t todo) {
 	each(t.again, w.releaseAgain)
 	each(t.take, w.take)
 	each(t.ask, w.askFor)
+	each(t.complete, w.completeHandOver)
+	each(t.finished, w.renewFinished)
+	for _, a := range t.assign {
+		g.do(func() { w.assign(w.base, a) })
+	}
+	for _, a := range t.askFor {
+		g.do(func() { w.askForAnother(w.base, a) })
+	}
 	g.wait()
 	if t.keep {
 		poke(w.keepNow)
@@ -531,6 +593,22 @@ func (w *Worker) askFor(ctx context.Context, seen core.Lease) {
 		return
 	}
 	w.emit(Event{Kind: LeaseAsked, Key: seen.Key, Other: seen.Owner, Counter: seen.Counter})
+}
+
+// completeHandOver passes on a lease that was given to this worker and then to another, before anything ran for it here: a row that nobody would
+// take a step further otherwise.
+func (w *Worker) completeHandOver(ctx context.Context, seen core.Lease) {
+	callCtx, cancel := w.callContext(ctx)
+	defer cancel()
+	write := core.HandOver(seen.Next)
+	row, err := w.store.Update(callCtx, seen, write.Same, write.Set)
+	if err != nil {
+		w.raced("hand lease over", seen.Key, err)
+		return
+	}
+	w.gaveUp(seen.Key, seen.Counter)
+	w.count(HandedOver, seen.Key, 1)
+	w.emit(Event{Kind: LeaseHandedOver, Key: seen.Key, Other: seen.Next, Counter: row.Counter, Text: "nothing ran for it"})
 }
 
 // raced notes a write of the look that did not go through. That another was quicker is an outcome, not an error.

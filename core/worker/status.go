@@ -12,8 +12,10 @@ import (
 // Status is a snapshot of a worker, for pages and tools. It owns its memory.
 type Status struct {
 	Worker   core.WorkerID
-	State    string // "new", "starting", "running", "stopping", "stopped"
-	Lister   bool   // this worker lists shards for all
+	State    string        // "new", "starting", "running", "stopping", "stopped"
+	Lister   bool          // this worker lists shards for all
+	Regime   string        // by whose rules the table is used, where other libraries may use it too
+	Leader   core.WorkerID // who says who owns what, in a table that is led
 	Workers  []core.WorkerID
 	Shards   []ShardStatus   // every lease of the last look, and those held; sorted by key
 	Unserved []core.LeaseKey // that nobody may hold, because of MaxLeases
@@ -74,6 +76,9 @@ func (w *Worker) Status() Status {
 	s := Status{
 		Worker: w.cfg.ID, State: w.state, Workers: slices.Clone(w.present), Unserved: slices.Clone(w.unserved), LastLook: w.table.at,
 		Lister: w.listerLocked(), Counts: make(map[Count]int64, counts), Err: w.lookErr, Twin: w.twin,
+	}
+	if s.Regime = regime(w.foreigners); w.foreigners != nil && w.foreigners.Led {
+		s.Leader = w.lead.lock.Owner
 	}
 	for _, st := range w.streamListLocked() {
 		s.Waiting = cmp.Or(s.Waiting, st.waiting)

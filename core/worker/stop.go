@@ -175,7 +175,7 @@ func (w *Worker) cancelAll(why error) {
 // spreadLocked says to whom each lease goes when this worker leaves: to those known to live, evenly; nobody where there is nobody.
 func (w *Worker) spreadLocked(keys []core.LeaseKey) map[core.LeaseKey]core.WorkerID {
 	in := balance.Input{Seed: w.seed}
-	for _, id := range w.table.proven(w.present, w.cfg.ID) {
+	for _, id := range w.candidatesLocked(w.present) {
 		in.Workers = append(in.Workers, balance.Worker{ID: id, Cap: w.cfg.MaxLeases})
 	}
 	for _, r := range w.table.rows {

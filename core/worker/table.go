@@ -32,7 +32,10 @@ type pulse struct {
 	again bool // a later reading showed it unchanged
 	moves int  // how often it was seen to change
 	came  bool // of a worker's: it was not there in an earlier reading
-	mark  int  // of a worker's: the number of the reading that last showed it
+	// Of a worker's: how often it announces itself, and when leases of its were found silent.
+	every   time.Duration
+	doubted time.Time
+	mark    int // of a worker's: the number of the reading that last showed it
 }
 
 // beat is a sign of life: a lease counter, or what else the store says to watch.
@@ -76,8 +79,11 @@ type sighting struct {
 	asked time.Time
 	// ours: a worker of this library has held the row while we looked, so an empty run means "given, not yet accepted".
 	ours bool
-	// foreign counts renewals by an owner that writes no run.
+	// foreign counts renewals by an owner that writes no run, and paces are the times between the last of them.
 	foreign int
+	paces   [3]time.Duration
+	// asking is when the row was first seen to be asked for by its Next.
+	asking time.Time
 	// ended is when the row was first seen at its end, freeSince when it was first seen free, gaveUpOn when this worker gave it up because it
 	// could not read it.
 	ended, freeSince, gaveUpOn time.Time
@@ -150,7 +156,7 @@ func (t *table) read(s core.Sight, end time.Time, evidence evidence) {
 		}
 		came := p.came || p.since.IsZero() && t.looks > 1
 		p.see(beat{text: w.Beat}, end)
-		p.mark, p.came = t.looks, came
+		p.mark, p.came, p.every = t.looks, came, w.Every
 	}
 	for id, p := range t.workers {
 		if p.mark != t.looks {
@@ -178,6 +184,7 @@ func (t *table) see(r *sighting, l *core.Lease, end time.Time, evidence evidence
 	}
 	r.behind = 0
 	was := &r.lease
+	since := r.life.since
 	moved := r.life.see(evidence.beat(l), end)
 	if l.Owner != was.Owner && l.Owner != core.Nobody && was.Owner != core.Nobody {
 		r.moved = [2]time.Time{end, r.moved[0]}
@@ -192,9 +199,16 @@ func (t *table) see(r *sighting, l *core.Lease, end time.Time, evidence evidence
 	case l.Run != "":
 		r.ours, r.foreign = true, 0
 	case l.Owner == core.Nobody || l.Owner != was.Owner:
-		r.foreign = 0
+		r.foreign, r.paces = 0, [3]time.Duration{}
 	case moved && was.Run == "" && !l.Ended(): // who is given a lease writes its run before it renews
 		r.foreign++
+		r.paces = [3]time.Duration{end.Sub(since) / time.Duration(max(l.Counter-was.Counter, 1)), r.paces[0], r.paces[1]}
+	}
+	switch {
+	case l.Next == core.Nobody:
+		r.asking = time.Time{}
+	case l.Next != was.Next || l.Owner != was.Owner || r.asking.IsZero():
+		r.asking = end
 	}
 	if !l.Ended() {
 		r.ended = time.Time{}
@@ -244,16 +258,22 @@ func (r *sighting) silent(now time.Time) time.Duration { return now.Sub(r.life.s
 type limits struct {
 	ours    time.Duration // D_obs
 	foreign time.Duration // for owners that write no run: the KCL counts from the end of its write, up to a request later
-	// shared: such owners may come at any time. finished: and they own, and count, what has ended.
-	shared, finished bool
+	// shared: such owners may come at any time. finished: and they own, and count, what has ended. kept: so do ours.
+	shared, finished, kept bool
+	// led: leases are given to workers by another, which is no sign of life of theirs.
+	led bool
 }
 
 func (l limits) of(r *sighting) time.Duration {
 	if r.lease.Run == "" && r.lease.Owner != core.Nobody && (l.shared || !r.ours) {
-		return l.foreign
+		// Who renews seldom has a longer lease duration than we were told: three renewals of the KCL make one.
+		return max(l.foreign, 3*min(r.paces[0], r.paces[1], r.paces[2])+time.Second)
 	}
 	return l.ours
 }
+
+// worker is the silence after which a worker that announces itself counts as dead.
+func (l limits) worker(p *pulse) time.Duration { return cmp.Or(2*p.every, l.ours) }
 
 // free reports whether anybody may take the row: nobody owns it, or its owner is dead.
 func (r *sighting) free(now time.Time, l limits) bool {
@@ -268,7 +288,7 @@ func (r *sighting) free(now time.Time, l limits) bool {
 func (t *table) present(me core.WorkerID, now time.Time, l limits) []core.WorkerID {
 	out := []core.WorkerID{me}
 	for id, p := range t.workers {
-		if now.Sub(p.since) < l.ours {
+		if now.Sub(p.since) < l.worker(p) && !p.doubted.After(p.since) {
 			out = append(out, id)
 		}
 	}
@@ -313,8 +333,25 @@ func (t *table) alarm(now time.Time, l limits) time.Time {
 	}
 	for _, p := range t.workers {
 		if p.again {
-			at(p.since.Add(l.ours))
+			at(p.since.Add(l.worker(p)))
 		}
 	}
 	return first
+}
+
+// ownersNamed are the workers that rows name as owners, dead ones too. Sorted.
+func (t *table) ownersNamed() []core.WorkerID {
+	named := map[core.WorkerID]bool{}
+	for _, r := range t.rows {
+		named[r.lease.Owner] = true
+	}
+	delete(named, core.Nobody)
+	return slices.Sorted(maps.Keys(named))
+}
+
+// doubt notes that leases of a worker were found silent: until it is seen to live it gets nothing, however seldom it announces itself.
+func (t *table) doubt(id core.WorkerID, now time.Time) {
+	if p := t.workers[id]; p != nil {
+		p.doubted = now
+	}
 }

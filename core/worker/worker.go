@@ -66,9 +66,9 @@ type Worker struct {
 	events      []EventHook
 	counters    []CountHook
 	counts      [counts]atomic.Int64
-	trust       time.Duration    // D_self: how long a write gives the right to process
-	limits      limits           // D_obs
-	foreigners  *core.Foreigners // who may share the table; nil: nobody
+	trust       time.Duration // D_self: how long a write gives the right to process
+	sharer      core.Sharer
+	lock        core.LeaderLock
 	seed        uint64
 	began       time.Time
 	unique      string // this process's part of runs and beats
@@ -87,6 +87,9 @@ type Worker struct {
 
 	mu         sync.Mutex
 	state      string
+	limits     limits           // D_obs
+	foreigners *core.Foreigners // who may share the table, as the last look showed; nil: nobody
+	lead       lead
 	taking     bool // false: starting, or stopping
 	holdOff    bool
 	streams    map[core.StreamID]*stream
@@ -99,6 +102,7 @@ type Worker struct {
 	table      *table
 	graphs     map[core.StreamID]*lineage.Graph // of the look at hand
 	present    []core.WorkerID
+	lists      bool // at the last look this worker was to list shards for all
 	unserved   []core.LeaseKey
 	unservedAt time.Time
 	holes      map[core.StreamID]int
@@ -186,6 +190,8 @@ func New(c Config, opts ...Option) (*Worker, error) {
 		}
 	}
 	w.log = w.log.With("worker", c.ID) // in each line
+	w.sharer, _ = c.Store.(core.Sharer)
+	w.lock, _ = c.Store.(core.LeaderLock)
 	if err := w.meetForeigners(); err != nil {
 		return nil, err
 	}
@@ -271,6 +277,7 @@ func (w *Worker) run(ctx context.Context) error {
 	stopLooking()
 	loops.Wait()
 	w.withdraw(patience) // so that nobody hands us anything more
+	w.resign(patience)
 	left := w.release(patience, soft)
 	w.sweep(patience)
 	if left != nil {
@@ -448,7 +455,10 @@ func (w *Worker) announce(ctx context.Context) {
 	if len(w.held) == 0 {
 		every = w.cfg.RenewEvery
 	}
-	due := w.announced.IsZero() || time.Since(w.announced) >= every-w.cfg.LookEvery/2
+	if f := w.foreigners; f != nil && f.Led && f.Announce > 0 {
+		every = min(every, f.Announce)
+	}
+	due := w.announced.IsZero() || time.Since(w.announced) >= every-min(w.cfg.LookEvery, every)/2
 	if due {
 		w.announced = time.Now()
 		w.beat++

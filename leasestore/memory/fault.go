@@ -14,7 +14,7 @@ import (
 // Op names a method of a store, for faults and counts.
 type Op string
 
-// The calls of [core.LeaseStore] and [core.Presence].
+// The calls of [core.LeaseStore], [core.Presence] and [core.LeaderLock].
 const (
 	Prepare  Op = "prepare table"
 	List     Op = "list leases"
@@ -25,6 +25,9 @@ const (
 	Announce Op = "announce worker"
 	Withdraw Op = "withdraw worker"
 	Look     Op = "look at table"
+	Leader   Op = "read leader's lock"
+	Lead     Op = "write leader's lock"
+	Resign   Op = "give leader's lock back"
 )
 
 // Kind says what goes wrong with a call.

@@ -11,7 +11,7 @@ import (
 	"github.com/shardwarden/shardwarden/core"
 )
 
-// Store is a handle on a lease table in memory. It implements [core.LeaseStore], [core.Presence] and [core.StartHolder]. Safe for concurrent
+// Store is a handle on a lease table in memory. It implements [core.LeaseStore], [core.Presence], [core.StartHolder], [core.Sharer] and [core.LeaderLock]. Safe for concurrent
 // use. Leases are copied on the way in and on the way out, so that nothing is shared with the caller. Make one with [New].
 type Store struct {
 	name   string
@@ -23,6 +23,8 @@ var (
 	_ core.LeaseStore  = (*Store)(nil)
 	_ core.Presence    = (*Store)(nil)
 	_ core.StartHolder = (*Store)(nil)
+	_ core.Sharer      = (*Store)(nil)
+	_ core.LeaderLock  = (*Store)(nil)
 )
 
 // New makes an empty table and returns the first handle on it, whose name is "".

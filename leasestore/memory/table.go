@@ -22,7 +22,10 @@ type table struct {
 	order   []*cell // by key
 	spoiled map[core.LeaseKey]error
 	workers map[core.WorkerID]core.WorkerInfo // never changed, but replaced
-	late    []lateWrite                       // by due
+	shared  *core.Foreigners
+	lock    core.Lock
+	locks   int         // how often it was written
+	late    []lateWrite // by due
 	memory  time.Duration
 	past    []version // what was there before each write of the last memory; for stale listings
 

@@ -1,0 +1,236 @@
+package worker_test
+
+import (
+	"testing"
+	"time"
+
+	source "github.com/shardwarden/shardwarden/backends/memory"
+	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/worker"
+	store "github.com/shardwarden/shardwarden/leasestore/memory"
+)
+
+// led are the rules of a table that one worker leads.
+var led = &core.Foreigners{Regime: "kcl3", Led: true, KeepFinished: true}
+
+// leader is who leads, as the lock says.
+func (f *fleet) leader() core.WorkerID {
+	l, err := f.table.Leader(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return l.Owner
+}
+
+func (f *fleet) member(id core.WorkerID) *member {
+	for _, m := range f.members {
+		if m.ID() == id {
+			return m
+		}
+	}
+	f.t.Fatalf("no worker %s", id)
+	return nil
+}
+
+// kill cuts a worker off from everything: to the others it is dead.
+func (m *member) kill() {
+	m.store.Break(store.Fault{Hang: true})
+	m.src.Break(source.Fault{Hang: true})
+}
+
+// even reports whether these workers, and nobody else, own all n open leases within one of each other.
+func (f *fleet) even(n int, ids ...core.WorkerID) bool {
+	owners, sum := f.owners(), 0
+	for _, id := range ids {
+		if owners[id] < n/len(ids) || owners[id] > (n+len(ids)-1)/len(ids) {
+			return false
+		}
+		sum += owners[id]
+	}
+	return sum == n
+}
+
+// In a led table one worker says who gets what: the spread is even, nobody takes or asks for himself, and whoever comes gets its part.
+func TestLedFleet(t *testing.T) {
+	bubble(t, 12, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		f.start("a")
+		f.start("b")
+		f.await("even", 40*time.Second, func() bool { return f.even(12, "a", "b") })
+		f.put(240, 24)
+		f.await("delivered", time.Minute, f.allDelivered)
+		f.start("c")
+		f.await("even again", 40*time.Second, func() bool { return f.even(12, "a", "b", "c") })
+		f.put(240, 24)
+		f.await("delivered", time.Minute, f.allDelivered)
+		if n := f.duplicates(); n != 0 {
+			t.Errorf("%d records came twice: hand-overs repeat nothing", n)
+		}
+		leader := f.leader()
+		for _, id := range []core.WorkerID{"a", "b", "c"} {
+			if id != leader && f.count(worker.LeaseTaken, id)+f.count(worker.LeaseAsked, id)+f.count(worker.LeaseAssigned, id) > 0 {
+				t.Errorf("%s takes, asks or assigns, and %s leads", id, leader)
+			}
+			if s := f.member(id).Status(); s.Leader != leader || s.Regime != "kcl3" || s.Lister != (id == leader) {
+				t.Errorf("status of %s: leader %q, regime %q, lister %v; %q leads", id, s.Leader, s.Regime, s.Lister, leader)
+			}
+		}
+	})
+}
+
+// The leases of a dead member name a live worker within a lease duration and a look; those of a dead leader once its lock has run out.
+func TestLedFleetSurvives(t *testing.T) {
+	bubble(t, 8, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		f.start("a")
+		f.start("b")
+		f.start("c")
+		f.await("even", time.Minute, func() bool { return f.even(8, "a", "b", "c") })
+		leader := f.leader()
+		others := others(leader, "a", "b", "c")
+		f.member(others[0]).kill()
+		took := f.await("the dead member's leases", 15*time.Second, func() bool { return f.even(8, leader, others[1]) })
+		t.Logf("a member died: %v", took)
+		f.put(80, 16)
+		f.await("delivered", time.Minute, f.allDelivered)
+		f.member(leader).kill()
+		took = f.await("the dead leader's leases", time.Minute, func() bool { return f.even(8, others[1]) && f.leader() == others[1] })
+		t.Logf("the leader died: %v", took)
+		f.put(80, 16)
+		f.await("delivered", time.Minute, f.allDelivered)
+	})
+}
+
+// A worker that stops hands its leases on itself, and the lead back.
+func TestLedFleetStops(t *testing.T) {
+	bubble(t, 8, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		f.start("a")
+		f.start("b")
+		f.await("even", time.Minute, func() bool { return f.even(8, "a", "b") })
+		leader := f.leader()
+		other := others(leader, "a", "b")[0]
+		m := f.member(leader)
+		start := time.Now()
+		m.stop()
+		<-m.done
+		if took := time.Since(start); took > 2*time.Second || !f.even(8, other) {
+			t.Errorf("after %v the leases are %v, all to be %s's", took, f.owners(), other)
+		}
+		if f.leader() != core.Nobody {
+			t.Errorf("%s has stopped and leads still", f.leader())
+		}
+		f.await("led again", 15*time.Second, func() bool { return f.leader() == other })
+		f.put(80, 16)
+		f.await("delivered", time.Minute, f.allDelivered)
+		if n := f.duplicates(); n != 0 {
+			t.Errorf("%d records came twice", n)
+		}
+	})
+}
+
+// A worker that is never to lead takes no lock, gives nobody anything, and does what it is told.
+func TestNeverLead(t *testing.T) {
+	bubble(t, 4, func(c *worker.Config) { c.NeverLead = c.ID == "a" }, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		f.start("a")
+		time.Sleep(2 * time.Minute)
+		if f.leader() != core.Nobody || len(f.table.Rows()) != 0 {
+			t.Errorf("%q leads, %d leases", f.leader(), len(f.table.Rows()))
+		}
+		f.start("b")
+		f.await("even", time.Minute, func() bool { return f.even(4, "a", "b") })
+	})
+}
+
+// The rules change under a running fleet, to and fro: nothing is lost and nothing comes twice.
+func TestRegimeChanges(t *testing.T) {
+	bubble(t, 8, nil, func(t *testing.T, f *fleet) {
+		f.start("a")
+		f.start("b")
+		f.await("even", time.Minute, func() bool { return f.even(8, "a", "b") })
+		for i, rules := range []*core.Foreigners{led, nil, led} {
+			f.table.Share(rules)
+			f.put(80, 16)
+			f.start([]string{"c", "d", "e"}[i])
+			ids := []core.WorkerID{"a", "b", "c", "d", "e"}[:3+i]
+			f.await("even", time.Minute, func() bool { return f.even(8, ids...) })
+			f.await("delivered", time.Minute, f.allDelivered)
+			if rules == nil && f.leader() != core.Nobody {
+				t.Errorf("%s leads a table that is not led", f.leader())
+			}
+		}
+		if n := f.duplicates(); n != 0 {
+			t.Errorf("%d records came twice", n)
+		}
+		if f.count(worker.RegimeChanged, "a") != 3 {
+			t.Errorf("%d changes told", f.count(worker.RegimeChanged, "a"))
+		}
+	})
+}
+
+// Two that believe themselves leaders at once do no harm: what each writes is conditional.
+func TestTwoLeaders(t *testing.T) {
+	bubble(t, 8, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		f.start("a")
+		f.start("b")
+		f.start("c")
+		f.await("even", time.Minute, func() bool { return f.even(8, "a", "b", "c") })
+		first := f.leader()
+		// Its lock is taken away, and it does not hear of it until it next writes it.
+		l, err := f.table.Leader(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.table.Resign(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+		f.member(others(first, "a", "b", "c")[0]).kill()
+		f.put(80, 16)
+		f.await("another leads", time.Minute, func() bool { return f.leader() != core.Nobody && f.leader() != first || f.count(worker.LeadLost, first) > 0 })
+		f.await("delivered", 2*time.Minute, f.allDelivered)
+	})
+}
+
+// A leader that can't read the table gives the lead up.
+func TestBlindLeader(t *testing.T) {
+	bubble(t, 4, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		f.start("a")
+		f.start("b")
+		f.await("even", time.Minute, func() bool { return f.even(4, "a", "b") })
+		first := f.leader()
+		f.member(first).store.Break(store.Fault{Ops: []store.Op{store.Look}})
+		f.await("another leads", 30*time.Second, func() bool { return f.leader() == others(first, "a", "b")[0] })
+	})
+}
+
+// A finished lease stays its owner's, who renews it, until it is deleted.
+func TestFinishedLeaseIsKept(t *testing.T) {
+	bubble(t, 2, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		f.start("a")
+		f.start("b")
+		f.await("even", time.Minute, func() bool { return f.even(2, "a", "b") })
+		parent := f.open()[0]
+		f.split(parent)
+		f.await("ended", time.Minute, func() bool { l, ok := f.shard(parent); return ok && l.Ended() })
+		before, _ := f.shard(parent)
+		time.Sleep(time.Minute)
+		after, ok := f.shard(parent)
+		if !ok || after.Owner != before.Owner || after.Counter < before.Counter+10 {
+			t.Errorf("before %+v, a minute later %v %+v: to be renewed by its owner", before, ok, after)
+		}
+		f.await("deleted", 10*time.Minute, func() bool { _, ok := f.shard(parent); return !ok })
+	})
+}
+
+func others(not core.WorkerID, of ...core.WorkerID) (out []core.WorkerID) {
+	for _, id := range of {
+		if id != not {
+			out = append(out, id)
+		}
+	}
+	return out
+}
