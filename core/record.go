@@ -85,6 +85,20 @@ func (b *Batch) at(i int) int {
 	return b.first + i
 }
 
+// Undecoded finds the first record of b that its adapter could not decode; see [Page]. The error is nil where there is none. A handler never sees
+// such a record; a dead-letter function may get it.
+func (b *Batch) Undecoded() (i int, err error) {
+	if len(b.page.Undecoded) == 0 {
+		return 0, nil
+	}
+	for i := range b.Records {
+		if err := b.page.Undecoded[b.at(i)]; err != nil {
+			return i, err
+		}
+	}
+	return 0, nil
+}
+
 // After is the position that resumes behind record i. It owns its memory and may be kept.
 func (b *Batch) After(i int) Position {
 	if b.page.After != nil {

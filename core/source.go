@@ -55,6 +55,10 @@ type Page struct {
 	// Next resumes behind the whole page, and may lie further than After of the last record (an iterator that moved over nothing). Zero:
 	// After of the last record, and where there is none the position stays as it was.
 	Next Position
+	// Undecoded says, by index, of which records the adapter could not make sense, and why. Such a record holds its bytes as they came. It is
+	// not handed to user code: the attempt to handle it fails with the error, and the error policy decides, for that record alone. nil where
+	// all is well. The engine and batches read it as long as the page is not released.
+	Undecoded map[int]error
 	// Lag is how far the last record (or, without one, the read) is behind the end of the shard. Negative: unknown; a source that never
 	// knows sets -1 on each page, since 0 means that nothing is left to read.
 	Lag time.Duration

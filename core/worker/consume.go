@@ -329,7 +329,7 @@ func (c *consumer) persist(what string, step func() error) error {
 		case err == nil:
 			c.settle()
 			return nil
-		case errors.Is(err, core.ErrDone), errors.Is(err, core.ErrRestart), errors.Is(err, core.ErrLeaseLost):
+		case errors.Is(err, core.ErrDone), errors.Is(err, core.ErrRestart), errors.Is(err, core.ErrLeaseLost), errors.Is(err, errHalted):
 			return err
 		}
 		c.fail(n, err)

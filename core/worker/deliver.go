@@ -19,8 +19,35 @@ func (c *consumer) deliver(proc core.Processor, b *core.Batch) error {
 	return c.deliverWhole(proc, b, true)
 }
 
-// deliverWhole tries one batch, or its halves, until it is done. ack says whether a part that is done may be acknowledged by itself.
+// deliverWhole delivers one batch. Records that could not be decoded are tried, and fail, each by itself. ack says whether a part that is done may
+// be acknowledged by itself.
 func (c *consumer) deliverWhole(proc core.Processor, b *core.Batch, ack bool) error {
+	for {
+		first, rest := c.cut(b)
+		if rest == nil {
+			return c.attempt(proc, b, ack)
+		}
+		if err := c.attempt(proc, first, ack); err != nil {
+			return err
+		}
+		if ack {
+			c.handled(first)
+		}
+		b = rest
+	}
+}
+
+// cut takes from a batch what stands before its first record that could not be decoded, or that record; rest is nil where that is all.
+func (c *consumer) cut(b *core.Batch) (first, rest *core.Batch) {
+	i, undecoded := b.Undecoded()
+	if n := max(i, 1); undecoded != nil && n < len(b.Records) {
+		return b.Part(0, n), b.Part(n, len(b.Records))
+	}
+	return b, nil
+}
+
+// attempt tries one batch, or its halves, until it is done.
+func (c *consumer) attempt(proc core.Processor, b *core.Batch, ack bool) error {
 	cfg := &c.h.w.cfg
 	pause := &backoff{next: cfg.OnError.Backoff, most: cfg.OnError.MaxBackoff}
 	for n := 1; ; n++ {
@@ -42,13 +69,13 @@ func (c *consumer) deliverWhole(proc core.Processor, b *core.Batch, ack bool) er
 		if cfg.OnError.Bisect && len(b.Records) > 1 {
 			half := len(b.Records) / 2
 			first := b.Part(0, half)
-			if err := c.deliverWhole(proc, first, ack); err != nil {
+			if err := c.attempt(proc, first, ack); err != nil {
 				return err
 			}
 			if ack {
 				c.handled(first)
 			}
-			return c.deliverWhole(proc, b.Part(half, len(b.Records)), ack)
+			return c.attempt(proc, b.Part(half, len(b.Records)), ack)
 		}
 		if cfg.OnError.GiveUpAfter > 0 && n >= cfg.OnError.GiveUpAfter {
 			if cfg.OnError.Halt {
@@ -87,10 +114,13 @@ func (c *consumer) call(proc core.Processor, b *core.Batch) error {
 		return err
 	}
 	defer leave()
-	c.noteDelivered(b)
 	if p := b.Next(); !p.IsZero() {
 		c.delivered.Store(&p)
 	}
+	if _, undecoded := b.Undecoded(); undecoded != nil {
+		return undecoded // cut has left it alone; a dead-letter function may store its place
+	}
+	c.noteDelivered(b)
 	return safely("handler", func() error { return proc.Process(c.ctx, b) })
 }
 

@@ -31,7 +31,7 @@ func (w *Worker) obeyLocked(f *core.Foreigners) (changed string) {
 	was := w.foreigners
 	w.foreigners = f
 	w.limits.shared, w.limits.finished, w.limits.kept = f != nil, f != nil && f.CountFinished, f != nil && f.KeepFinished
-	w.limits.led = f != nil && f.Led
+	w.limits.led, w.limits.guess = f != nil && f.Led, f != nil && f.LeaseDuration == 0
 	w.limits.foreign = w.cfg.LeaseDuration + time.Second
 	if f != nil && f.LeaseDuration != 0 {
 		w.limits.foreign = f.LeaseDuration + time.Second

@@ -163,12 +163,18 @@ type assignment struct {
 // have a row of their own. Workers of another library that only take hear nothing of what they are given.
 func (w *Worker) candidatesLocked(present []core.WorkerID) []core.WorkerID {
 	f := w.foreigners
-	return slices.DeleteFunc(w.table.proven(present, w.cfg.ID), func(id core.WorkerID) bool {
+	proven := w.table.proven(present, w.cfg.ID)
+	if f == nil {
+		return proven
+	}
+	renewed := w.table.renewed()
+	now := time.Now()
+	return slices.DeleteFunc(proven, func(id core.WorkerID) bool {
 		switch {
-		case f == nil || id == w.cfg.ID:
+		case id == w.cfg.ID:
 			return false
 		case f.Led:
-			return w.table.workers[id] == nil
+			return !w.table.lively(id, renewed, now, w.limits)
 		}
 		return f.Steal && w.isForeignLocked(id)
 	})

@@ -174,6 +174,14 @@ func (w *Worker) decideLocked(now time.Time) todo {
 	var t todo
 	me := w.cfg.ID
 	foreign := false
+	for _, r := range w.table.sorted() {
+		if free := r.held == nil && r.free(now, w.limits); free != r.wasFree {
+			r.wasFree, w.table.changed = free, true
+			if free && r.lease.Owner != core.Nobody {
+				w.table.doubt(r.lease.Owner, now)
+			}
+		}
+	}
 	present := w.table.present(me, now, w.limits)
 	w.present = present
 	was := w.lists
@@ -183,12 +191,6 @@ func (w *Worker) decideLocked(now time.Time) todo {
 	for _, r := range w.table.sorted() {
 		l := &r.lease
 		h := r.held
-		if free := h == nil && r.free(now, w.limits); free != r.wasFree {
-			r.wasFree, w.table.changed = free, true
-			if free && l.Owner != core.Nobody {
-				w.table.doubt(l.Owner, now)
-			}
-		}
 		switch {
 		case l.Ended():
 			if h == nil && l.Owner == me && w.limits.kept && w.taking && r.silent(now) >= w.cfg.RenewEvery-w.cfg.LookEvery/2 {

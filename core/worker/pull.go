@@ -12,7 +12,8 @@ import (
 type pulled struct {
 	*session
 	held  *pageOf     // handed out and not yet acknowledged
-	batch *core.Batch // made of held
+	batch *core.Batch // of held: what is handed out; nil: nothing
+	left  *core.Batch // of held: what comes after it; nil: nothing
 	leave func()
 	ended bool // the last batch is acknowledged
 	kids  []core.Shard
@@ -30,6 +31,8 @@ func (c *consumer) pull() error {
 			return nil // persist sees why it ends; that is what counts
 		}
 		switch {
+		case errors.Is(p.err, errHalted): // whatever the function makes of it
+			return p.err
 		case err == nil && p.err != nil:
 			return p.err
 		case err == nil && !p.ended:
@@ -66,7 +69,8 @@ func (p *pulled) Batches(ctx context.Context) iter.Seq2[*core.Batch, error] {
 	}
 }
 
-// pull returns the batch that is not acknowledged yet, or the next. nil: a page without anything to hand out.
+// pull returns the batch that is not acknowledged yet, or the next. nil: there is nothing to hand out, and so nothing to wait for. Records that
+// could not be decoded are dealt with here, by the error policy.
 func (p *pulled) pull(ctx context.Context) (*core.Batch, error) {
 	c := p.c
 	if ctx.Err() != nil {
@@ -77,9 +81,15 @@ func (p *pulled) pull(ctx context.Context) (*core.Batch, error) {
 		if err != nil {
 			return nil, p.outward(err)
 		}
-		p.held, p.batch = &page, core.NewBatch(p.session, page.page)
+		p.held, p.left = &page, core.NewBatch(p.session, page.page)
+	}
+	if p.batch == nil {
+		p.batch, p.left = c.cut(p.left)
 	}
 	b := p.batch
+	if _, undecoded := b.Undecoded(); undecoded != nil {
+		return nil, p.outward(c.attempt(nil, b, true))
+	}
 	if len(b.Records) == 0 && !c.h.w.cfg.DeliverEmpty {
 		return nil, nil
 	}
@@ -114,6 +124,9 @@ func (p *pulled) acknowledge() {
 	c := p.c
 	c.handled(p.batch)
 	c.settle()
+	if p.batch = nil; p.left != nil {
+		return
+	}
 	if p.held.page.End {
 		p.ended, p.kids = true, p.held.page.Children
 	}
@@ -131,6 +144,6 @@ func (p *pulled) rest() {
 func (p *pulled) drop() {
 	if p.held != nil {
 		p.c.window.release(*p.held)
-		p.held, p.batch = nil, nil
+		p.held, p.batch, p.left = nil, nil, nil
 	}
 }

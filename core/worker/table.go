@@ -260,14 +260,18 @@ type limits struct {
 	foreign time.Duration // for owners that write no run: the KCL counts from the end of its write, up to a request later
 	// shared: such owners may come at any time. finished: and they own, and count, what has ended. kept: so do ours.
 	shared, finished, kept bool
+	// guess: the table does not tell their lease duration, and one that renews seldom has a longer one than ours: three renewals of the KCL make one.
+	guess bool
 	// led: leases are given to workers by another, which is no sign of life of theirs.
 	led bool
 }
 
 func (l limits) of(r *sighting) time.Duration {
 	if r.lease.Run == "" && r.lease.Owner != core.Nobody && (l.shared || !r.ours) {
-		// Who renews seldom has a longer lease duration than we were told: three renewals of the KCL make one.
-		return max(l.foreign, 3*min(r.paces[0], r.paces[1], r.paces[2])+time.Second)
+		if l.guess {
+			return max(l.foreign, 3*min(r.paces[0], r.paces[1], r.paces[2])+time.Second)
+		}
+		return l.foreign
 	}
 	return l.ours
 }
@@ -354,4 +358,32 @@ func (t *table) doubt(id core.WorkerID, now time.Time) {
 	if p := t.workers[id]; p != nil {
 		p.doubted = now
 	}
+}
+
+// renewed is when each owner was last seen to write a lease.
+func (t *table) renewed() map[core.WorkerID]time.Time {
+	out := map[core.WorkerID]time.Time{}
+	for _, r := range t.rows {
+		if r.proven && r.life.since.After(out[r.lease.Owner]) {
+			out[r.lease.Owner] = r.life.since
+		}
+	}
+	return out
+}
+
+// lively reports whether a worker that announces itself gave a sign of life so lately that it may be given a lease: sooner than it would count
+// as dead, since of one that has just died some leases expire before others.
+func (t *table) lively(id core.WorkerID, renewed map[core.WorkerID]time.Time, now time.Time, l limits) bool {
+	p := t.workers[id]
+	if p == nil {
+		return false
+	}
+	last, most := renewed[id], l.ours*3/4
+	if last.IsZero() {
+		most = cmp.Or(2*p.every, most)
+	}
+	if p.since.After(last) && !p.doubted.After(p.since) {
+		last = p.since
+	}
+	return now.Sub(last) < most
 }
