@@ -44,7 +44,7 @@ func consumeScenario(ctx context.Context, r *runner, c consumption) (string, err
 	if err != nil {
 		return "", err
 	}
-	m, err := loadModel(r.root)
+	m, err := loadModel(r.root, latestKCL, false)
 	if err != nil {
 		return "", err
 	}
@@ -185,7 +185,7 @@ func (r *runner) settle(ctx context.Context, j *journal, p *producer, d *dynamod
 	}
 	v := judge(p.ledger, p.ids, shards, j.deliveries(), *k)
 	complaints = append(complaints, v.complaints...)
-	complaints = append(complaints, m.check(t, shards, true)...)
+	complaints = append(complaints, m.check(t, shards, true, func(string) bool { return true })...)
 	text := fmt.Sprintf("%d records over %d shards, %d delivered, %d of the killed worker's tail again, failover %.1f s, stop %.1f s",
 		v.put, len(shards), v.delivered, v.duplicates, v.failover.Seconds(), stopped.Seconds())
 	if len(complaints) > 0 {

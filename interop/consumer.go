@@ -65,7 +65,7 @@ func (r *runner) follow(j *journal, c *consumer, parse func(worker string, text 
 				j.fail(err)
 				return
 			}
-			if d.id == "" {
+			if d.id == "" && d.mark == "" {
 				return
 			}
 			d.after, d.before = after, before

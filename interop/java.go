@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -27,9 +25,6 @@ func javaFanOutScenario(ctx context.Context, r *runner) (string, error) {
 }
 
 func (r *runner) javaConsumes(ctx context.Context, how ...string) (string, error) {
-	if err := r.kclPeer(ctx); err != nil {
-		return "", err
-	}
 	url, err := r.ours(ctx)
 	if err != nil {
 		return "", err
@@ -80,26 +75,11 @@ func (r *runner) javaConsumes(ctx context.Context, how ...string) (string, error
 		return "", err
 	}
 	v := judge(p.ledger, p.ids, shards, ds)
-	text := fmt.Sprintf("KCL 3.5.1: %d records over %d shards, %d delivered, first after %.0f s", v.put, len(shards), v.delivered, first.Seconds())
+	text := fmt.Sprintf("KCL "+latestKCL+": %d records over %d shards, %d delivered, first after %.0f s", v.put, len(shards), v.delivered, first.Seconds())
 	if len(v.complaints) > 0 {
 		return text, fmt.Errorf("%s\n  %s", text, strings.Join(v.complaints, "\n  "))
 	}
 	return text, nil
-}
-
-// kclPeer builds interop/peers/kclpeer with Maven.
-func (r *runner) kclPeer(ctx context.Context) error {
-	return r.once("kclpeer", func() error {
-		if err := r.have("java", "mvn"); err != nil {
-			return err
-		}
-		if _, err := os.Stat(filepath.Join(r.work, "kclpeer", "kclpeer.jar")); err == nil {
-			return nil
-		}
-		_, err := r.command(ctx, r.root, nil, "mvn", "-q", "-B", "-f", filepath.Join(r.root, "interop", "peers", "kclpeer", "pom.xml"),
-			"-DbuildDirectory="+filepath.Join(r.work, "kclpeer"), "package")
-		return noNetwork(err)
-	})
 }
 
 // kclEvent is a line that kclpeer prints.
@@ -114,10 +94,11 @@ func (r *runner) kcl(ctx context.Context, args ...string) (events <-chan kclEven
 		return nil, nil, err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, filepath.Join(r.root, "interop", "peers", "kclpeer", "run.sh"), args...)
-	cmd.Env = append(os.Environ(), "PEERS_WORK="+r.work)
+	cmd, err := r.kclCommand(ctx, latestKCL, args...)
+	if err != nil {
+		return nil, nil, err
+	}
 	cmd.Stderr = log
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGKILL) }
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, nil, err
@@ -125,6 +106,7 @@ func (r *runner) kcl(ctx context.Context, args ...string) (events <-chan kclEven
 	if err := cmd.Start(); err != nil {
 		return nil, nil, err
 	}
+	context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 	lines, done := make(chan kclEvent), make(chan error, 1)
 	stop := make(chan struct{})
 	r.onStop(func() {

@@ -17,12 +17,31 @@ type delivery struct {
 	id                 string // what the producer wrote: "KEY NUMBER"
 	after, before      time.Time
 	index              int // in the journal: within one worker, the order of its output
+
+	hold int // which hold of its worker on the shard, counted from 0: see holds
+
+	// mark is empty for a record. Else a worker says what it does with the shard, and only worker, stream, shard and when are set.
+	mark   mark
+	stream string // where there are several
 }
+
+// mark is what a worker says of a shard between the records.
+type mark string
+
+const (
+	began    mark = "began"     // what it delivers from now on it does under a new hold of the lease
+	batchEnd mark = "batch end" // its handler was busy until now
+	gaveUp   mark = "gave up"   // it was told that the lease is lost
+	asked    mark = "asked"     // it was told to end, and may still store a checkpoint
+	ended    mark = "ended"     // it has read the shard to its end
+)
 
 // journal gathers the deliveries of all workers of a scenario.
 type journal struct {
 	mu      sync.Mutex
 	all     []delivery
+	marks   []delivery
+	n       int
 	seen    map[string]int // by id
 	workers map[string]int
 	changed chan struct{}
@@ -37,7 +56,12 @@ func (j *journal) add(ds ...delivery) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, d := range ds {
-		d.index = len(j.all)
+		d.index = j.n
+		j.n++
+		if d.mark != "" {
+			j.marks = append(j.marks, d)
+			continue
+		}
 		j.all = append(j.all, d)
 		j.seen[d.id]++
 		j.workers[d.worker]++
@@ -69,7 +93,14 @@ func (j *journal) deliveries() []delivery {
 	return append([]delivery(nil), j.all...)
 }
 
-// until waits for cond, which is asked again after each delivery.
+// marked are the marks so far.
+func (j *journal) marked() []delivery {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append([]delivery(nil), j.marks...)
+}
+
+// until waits for cond, which is asked again after each delivery and mark.
 func (j *journal) until(ctx context.Context, limit time.Duration, what string, cond func() bool) error {
 	t := time.NewTimer(limit)
 	defer t.Stop()

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// kill is what is known of a worker that was killed: when, and the checkpoints of the shards it owned then, as the table had them.
+// kill is what is known of a worker that was killed, or that shards were taken from while it lived: when, and the checkpoints of the shards it
+// owned then, as the table had them.
 type kill struct {
 	worker      string
 	at          time.Time
@@ -20,6 +21,7 @@ type kill struct {
 type verdict struct {
 	put, delivered, distinct int
 	duplicates               int           // of the killed worker's unsaved tail: allowed
+	overlap                  time.Duration // the longest time in which two workers were at one shard
 	failover                 time.Duration // kill to the last shard of the killed worker delivered by another; 0 if none had records left
 	complaints               []string
 }
@@ -46,7 +48,7 @@ func judge(ledger map[string]put, order map[string][]string, shards []shard, ds 
 		switch {
 		case !ok:
 			strange = append(strange, fmt.Sprintf("%q from %s %s", d.id, d.shard, d.seq))
-		case p.shard != d.shard || p.seq != d.seq || p.key != d.key:
+		case p.shard != d.shard || p.seq != d.seq || p.sub != d.sub || p.key != d.key:
 			strange = append(strange, fmt.Sprintf("%q was put as %s %s and delivered as %s %s", d.id, p.shard, p.seq, d.shard, d.seq))
 		default:
 			byID[d.id] = append(byID[d.id], d)
@@ -93,7 +95,7 @@ func badDuplicate(once, again delivery, kills []kill) string {
 	for _, k := range kills {
 		cp, owned := k.checkpoints[once.shard]
 		switch {
-		case (once.worker == k.worker) == (again.worker == k.worker):
+		case once.worker == again.worker && (once.worker != k.worker || once.hold == again.hold), once.worker != k.worker && again.worker != k.worker:
 			why = "it was not the killed worker's and then another's"
 		case !owned:
 			why = k.worker + " did not own the shard when it was killed"
@@ -131,7 +133,10 @@ func (v *verdict) judgeOrder(order map[string][]string, byID map[string][]delive
 		}
 	}
 	// Within one worker the pipe itself is the order.
-	type source struct{ worker, shard string }
+	type source struct {
+		worker, shard string
+		hold          int
+	}
 	last := map[source]delivery{}
 	var flat []delivery
 	for _, ds := range byID {
@@ -139,13 +144,19 @@ func (v *verdict) judgeOrder(order map[string][]string, byID map[string][]delive
 	}
 	slices.SortFunc(flat, func(a, b delivery) int { return cmp.Compare(a.index, b.index) })
 	for _, d := range flat {
-		s := source{d.worker, d.shard}
-		if l, ok := last[s]; ok && integer(d.seq).Cmp(integer(l.seq)) <= 0 {
+		s := source{d.worker, d.shard, d.hold}
+		if l, ok := last[s]; ok && !follows(d, l) {
 			bad = append(bad, fmt.Sprintf("%s gave %q of %s after %q", d.worker, d.id, d.shard, l.id))
 		}
 		last[s] = d
 	}
 	v.complain("records out of order", bad)
+}
+
+// follows reports whether d stands behind l in their shard.
+func follows(d, l delivery) bool {
+	c := integer(d.seq).Cmp(integer(l.seq))
+	return c > 0 || c == 0 && d.sub > l.sub
 }
 
 // surelyBefore reports whether a was written before b, whatever the readers' delays.

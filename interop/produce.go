@@ -17,7 +17,10 @@ import (
 const keysPerBatch = 200
 
 // put is where the service said a record went.
-type put struct{ key, shard, seq string }
+type put struct {
+	key, shard, seq string
+	sub             uint64 // within an aggregated record
+}
 
 // producer writes a stream and keeps the ledger of what was put.
 type producer struct {

@@ -81,13 +81,9 @@ func readTable(ctx context.Context, d *dynamodb.Client, name string) (table, err
 			return t, err
 		}
 		for _, row := range o.Items {
-			i := item{}
-			for attr, v := range row {
-				letter, raw, err := plain(v)
-				if err != nil {
-					return t, fmt.Errorf("row %v, attribute %s: %w", row["leaseKey"], attr, err)
-				}
-				i[attr] = map[string]jsonRaw{letter: raw}
+			i, err := plainItem(row)
+			if err != nil {
+				return t, err
 			}
 			t.Items = append(t.Items, i)
 		}
@@ -96,6 +92,18 @@ func readTable(ctx context.Context, d *dynamodb.Client, name string) (table, err
 		}
 		in.ExclusiveStartKey = o.LastEvaluatedKey
 	}
+}
+
+func plainItem(row map[string]types.AttributeValue) (item, error) {
+	i := item{}
+	for attr, v := range row {
+		letter, raw, err := plain(v)
+		if err != nil {
+			return nil, fmt.Errorf("row %v, attribute %s: %w", row["leaseKey"], attr, err)
+		}
+		i[attr] = map[string]jsonRaw{letter: raw}
+	}
+	return i, nil
 }
 
 func plain(v types.AttributeValue) (letter string, raw jsonRaw, err error) {
@@ -138,9 +146,11 @@ func plain(v types.AttributeValue) (letter string, raw jsonRaw, err error) {
 	return letter, raw, err
 }
 
-// model is what KCL 3.5's own tables look like, learnt from dumps: for each kind of row its attributes with their types, and which of
-// them every row has.
+// model is what the own tables of a version of the KCL look like, learnt from dumps: for each kind of row its attributes with their types, and
+// which of them every row has.
 type model struct {
+	version  string
+	several  bool // rows of several streams
 	shape    table
 	types    map[string]map[string]string // kind, attribute, type letter
 	required map[string][]string          // by kind
@@ -148,19 +158,17 @@ type model struct {
 
 const leaseKind = "LEASE"
 
-// loadModel learns from the dumps of KCL 3.5.1, single stream.
-func loadModel(root string) (*model, error) {
-	files, err := filepath.Glob(filepath.Join(root, "testdata", "kcl-tables", "kcl-3.5.1.*.json"))
+// loadModel learns from the dumps of that version of the KCL, of a single stream or of several: those have a key of their own form and two more
+// attributes.
+func loadModel(root, version string, several bool) (*model, error) {
+	files, err := filepath.Glob(filepath.Join(root, "testdata", "kcl-tables", "kcl-"+version+".*.json"))
 	if err != nil {
 		return nil, err
 	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("there are no dumps of KCL 3.5.1 in %s", filepath.Join(root, "testdata", "kcl-tables"))
-	}
-	m := &model{types: map[string]map[string]string{}, required: map[string][]string{}}
+	m := &model{version: version, several: several, types: map[string]map[string]string{}, required: map[string][]string{}}
 	for _, f := range files {
-		if strings.Contains(f, ".multi.") {
-			continue // rows of several streams have a key of their own form and two more attributes
+		if strings.Contains(f, ".multi.") != several || strings.Contains(f, "lease-") {
+			continue // the side tables are other tables
 		}
 		b, err := os.ReadFile(f)
 		if err != nil {
@@ -175,9 +183,19 @@ func loadModel(root string) (*model, error) {
 			m.learn(i)
 		}
 	}
+	if len(m.types) == 0 {
+		return nil, fmt.Errorf("there are no dumps of KCL %s in %s", version, filepath.Join(root, "testdata", "kcl-tables"))
+	}
 	// Attributes that these dumps happen not to hold, from docs/reference/kcl.md 1.2. The throughput comes with the first renewal that has data.
-	maps.Copy(m.types[leaseKind], map[string]string{"pendingCheckpoint": "S", "pendingCheckpointSubSequenceNumber": "N", "pendingCheckpointState": "B", "checkpointOwner": "S"})
-	m.required[leaseKind] = slices.DeleteFunc(m.required[leaseKind], func(a string) bool { return a == "throughputKBps" || a == "leaseOwner" })
+	kind := leaseKind
+	if m.types[kind] == nil {
+		kind = "" // before 3.5 a row does not say what it is
+	}
+	maps.Copy(m.types[kind], map[string]string{"pendingCheckpoint": "S", "pendingCheckpointSubSequenceNumber": "N", "pendingCheckpointState": "B", "childShardIds": "SS", "parentShardId": "SS"})
+	if !strings.HasPrefix(version, "2.") {
+		m.types[kind]["checkpointOwner"] = "S"
+	}
+	m.required[kind] = slices.DeleteFunc(m.required[kind], func(a string) bool { return a == "throughputKBps" || a == "leaseOwner" })
 	return m, nil
 }
 
@@ -200,9 +218,38 @@ func (m *model) learn(i item) {
 // ownPrefix marks the attributes that we add to KCL's rows; Java keeps what it does not know.
 const ownPrefix = "sw_"
 
-// check compares a table of ours with KCL's and with the stream's shards, attribute by attribute. stopped says that all workers have
-// stopped gracefully, and so must have released their leases.
-func (m *model) check(t table, shards []shard, stopped bool) []string {
+// checkRow compares a row with the KCL's, attribute by attribute: whether every worker of the fleet can read it.
+func (m *model) checkRow(i item) []string {
+	var bad []string
+	add := func(format string, a ...any) { bad = append(bad, fmt.Sprintf(format, a...)) }
+	key, kind := i.str("leaseKey"), i.str("entityType")
+	known, ok := m.types[kind]
+	if !ok {
+		return []string{fmt.Sprintf("row %q has entityType %q, which KCL %s doesn't write", key, kind, m.version)}
+	}
+	for attr, v := range i {
+		for letter := range v {
+			switch want := known[attr]; {
+			case want == "" && !strings.HasPrefix(attr, ownPrefix):
+				add("row %q: attribute %s is neither KCL's nor prefixed %q", key, attr, ownPrefix)
+			case want != "" && want != letter:
+				add("row %q: %s is of type %s, KCL's is %s", key, attr, letter, want)
+			}
+		}
+	}
+	for _, attr := range m.required[kind] {
+		if _, ok := i[attr]; !ok {
+			add("row %q (%s) lacks %s, which KCL always writes", key, kind, attr)
+		}
+	}
+	return bad
+}
+
+func isLease(kind string) bool { return kind == "" || kind == leaseKind }
+
+// check compares a table with KCL's and with the shards of the stream, attribute by attribute. settled says that everything was read and stored,
+// released names the workers that have stopped in order and must have released their leases.
+func (m *model) check(t table, shards []shard, settled bool, released func(worker string) bool) []string {
 	var bad []string
 	add := func(format string, a ...any) { bad = append(bad, fmt.Sprintf(format, a...)) }
 	if !slices.Equal(t.KeySchema, m.shape.KeySchema) {
@@ -214,27 +261,15 @@ func (m *model) check(t table, shards []shard, stopped bool) []string {
 	rows := map[string]item{}
 	for _, i := range t.Items {
 		key, kind := i.str("leaseKey"), i.str("entityType")
-		known, ok := m.types[kind]
-		if !ok {
-			add("row %q has entityType %q, which KCL 3.5.1 doesn't write", key, kind)
-			continue
-		}
-		for attr, v := range i {
-			for letter := range v {
-				switch want := known[attr]; {
-				case want == "" && !strings.HasPrefix(attr, ownPrefix):
-					add("row %q: attribute %s is neither KCL's nor prefixed %q", key, attr, ownPrefix)
-				case want != "" && want != letter:
-					add("row %q: %s is of type %s, KCL's is %s", key, attr, letter, want)
-				}
+		bad = append(bad, m.checkRow(i)...)
+		if m.several && isLease(kind) {
+			if shard := i.str("shardId"); key != i.str("streamName")+":"+shard {
+				add("row %q is of streamName %q and shardId %q", key, i.str("streamName"), shard)
+			} else {
+				key = shard
 			}
 		}
-		for _, attr := range m.required[kind] {
-			if _, ok := i[attr]; !ok {
-				add("row %q (%s) lacks %s, which KCL always writes", key, kind, attr)
-			}
-		}
-		if kind == leaseKind {
+		if isLease(kind) {
 			rows[key] = i
 		}
 	}
@@ -253,7 +288,7 @@ func (m *model) check(t table, shards []shard, stopped bool) []string {
 			}
 			continue
 		}
-		m.checkLease(i, s, children[s.id], stopped, add)
+		m.checkLease(i, s, children[s.id], settled, released, add)
 	}
 	for key := range rows {
 		add("lease %q is of no shard of the stream", key)
@@ -262,7 +297,7 @@ func (m *model) check(t table, shards []shard, stopped bool) []string {
 	return bad
 }
 
-func (m *model) checkLease(i item, s shard, children []string, stopped bool, add func(string, ...any)) {
+func (m *model) checkLease(i item, s shard, children []string, settled bool, released func(string) bool, add func(string, ...any)) {
 	if i.str("startingHashKey") != s.start || i.str("endingHashKey") != s.end {
 		add("lease %s has hash range %s..%s, the shard %s..%s", s.id, i.str("startingHashKey"), i.str("endingHashKey"), s.start, s.end)
 	}
@@ -279,14 +314,14 @@ func (m *model) checkLease(i item, s shard, children []string, stopped bool, add
 		add("lease %s is at SHARD_END, the shard is open", s.id)
 	case cp == "SHARD_END" && !slices.Equal(i.set("childShardIds"), children):
 		add("lease %s is at SHARD_END with childShardIds %v, the shard has children %v", s.id, i.set("childShardIds"), children)
-	case stopped && s.closed && cp != "SHARD_END":
+	case settled && s.closed && cp != "SHARD_END":
 		add("lease %s is at %s, but the shard is closed and was read to its end", s.id, cp)
 	}
 	if n := i.str("leaseCounter"); !isToken(n) {
 		add("lease %s has leaseCounter %q", s.id, n)
 	}
 	// A finished lease is no load: whoever ended the shard keeps it until it is deleted, in the KCL too (docs/reference/kcl.md V11).
-	if owner := i.str("leaseOwner"); stopped && owner != "" && cp != "SHARD_END" {
+	if owner := i.str("leaseOwner"); owner != "" && released(owner) && cp != "SHARD_END" {
 		add("lease %s is still owned by %s, which has stopped", s.id, owner)
 	}
 }
@@ -295,7 +330,7 @@ func (m *model) checkLease(i item, s shard, children []string, stopped bool, add
 func (t table) checkpoints(worker string) map[string]string {
 	m := map[string]string{}
 	for _, i := range t.Items {
-		if k := i.str("entityType"); (k == "" || k == leaseKind) && (worker == "" || i.owner() == worker) {
+		if isLease(i.str("entityType")) && (worker == "" || i.owner() == worker) {
 			m[i.str("leaseKey")] = i.str("checkpoint")
 		}
 	}
