@@ -200,3 +200,82 @@ func TestForeignWorkerThatTakesOver(t *testing.T) {
 		}
 	})
 }
+
+// A worker of the KCL 2.x does not hear that it is asked for a lease: what is its surplus is taken from it while it lives, and no more.
+func TestStealFromForeigners(t *testing.T) {
+	bubble(t, 4, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(&core.Foreigners{Regime: "kcl2", Steal: true, KeepFinished: true})
+		for _, s := range f.open() {
+			defer javaTakes(t, f, s, 3300*time.Millisecond)()
+		}
+		f.put(40, 8)
+		f.start("a")
+		f.await("even", 30*time.Second, func() bool { return f.even(4, "a", "java-1") })
+		if n := f.count(worker.LeaseAsked, "a"); n != 0 {
+			t.Errorf("%d leases asked for: nobody hears that", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if !f.even(4, "a", "java-1") || f.count(worker.LeaseTaken, "a") != 2 {
+			t.Errorf("owners %v, %d leases taken: two are everybody's share", f.owners(), f.count(worker.LeaseTaken, "a"))
+		}
+	})
+}
+
+// Java workers whose failoverTimeMillis is longer than ours renew more seldom; that is no sign of death.
+func TestForeignersWithALongerLease(t *testing.T) {
+	bubble(t, 2, func(c *worker.Config) { c.MaxLeases = 1 }, func(t *testing.T, f *fleet) {
+		f.table.Share(&core.Foreigners{Regime: "kcl2", Steal: true})
+		slow := f.open()[0]
+		stop := javaTakes(t, f, slow, 10*time.Second)
+		f.start("a")
+		f.await("the free one", time.Minute, func() bool { return f.owners()["a"] == 1 })
+		time.Sleep(5 * time.Minute)
+		if l, _ := f.shard(slow); l.Owner != "java-1" {
+			t.Fatalf("%s was taken from an owner that lives, by %q", slow, l.Owner)
+		}
+		f.start("b")
+		time.Sleep(2 * time.Minute)
+		stop()
+		took := f.await("taken over", time.Minute, func() bool { return f.owners()["b"] == 1 })
+		if took < 20*time.Second {
+			t.Errorf("taken over %v after its death: three renewals take 30 s", took)
+		}
+	})
+}
+
+// Where other workers choose who lists shards, the one they choose lists them, be it one of ours or one of theirs.
+func TestForeignRuleOfWhoLists(t *testing.T) {
+	bubble(t, 2, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(&core.Foreigners{Regime: "kcl2", Steal: true, Lister: func(owners []core.WorkerID) core.WorkerID { return owners[len(owners)-1] }})
+		f.start("a")
+		f.start("b")
+		f.await("even", time.Minute, func() bool { return f.even(2, "a", "b") })
+		f.await("who lists", 10*time.Second, func() bool { return !f.member("a").Status().Lister && f.member("b").Status().Lister })
+		java, err := f.table.Create(t.Context(), core.Lease{Key: core.LeaseKey{Stream: id(t, f), Shard: "x"}, Owner: "java-1", Checkpoint: core.FromHorizon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.await("who lists", 10*time.Second, func() bool { return !f.member("a").Status().Lister && !f.member("b").Status().Lister })
+		if err := f.table.Delete(t.Context(), java, 0); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A row that was given to a worker, and then to another before the first began, is passed on by the first: nobody else would.
+func TestUnbegunHandOverIsCompleted(t *testing.T) {
+	bubble(t, 2, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		f.start("a")
+		f.start("b")
+		f.await("even", time.Minute, func() bool { return f.even(2, "a", "b") })
+		key := core.LeaseKey{Stream: id(t, f), Shard: "extra"}
+		if _, err := f.table.Create(t.Context(), core.Lease{Key: key, Owner: "a", Next: "b", Counter: 7, Checkpoint: core.Position{Token: "1"}, Ready: true}); err != nil {
+			t.Fatal(err)
+		}
+		f.await("passed on", 5*time.Second, func() bool { l, err := f.table.Get(t.Context(), key); return err == nil && l.Owner == "b" && l.Next == core.Nobody })
+		if f.count(worker.LeaseAccepted, "a") > 1 {
+			t.Error("accepted first")
+		}
+	})
+}

@@ -402,6 +402,9 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 			}
 			cool := r.cool(3 * w.cfg.LeaseDuration)
 			b.Movable = !now.Before(cool) && l.Next == core.Nobody
+			if w.foreigners != nil && w.foreigners.Steal && l.Run == "" { // by force, once it is known that its owner does not hear
+				b.Movable = !now.Before(cool) && r.foreign > 0
+			}
 			if now.Before(cool) {
 				by(cool)
 			}
@@ -442,7 +445,7 @@ func (w *Worker) followLocked(t *todo, mine balance.Plan, now time.Time) {
 	for _, m := range mine.Ask {
 		r := w.table.rows[m.Lease]
 		r.asked = now
-		if w.foreigners != nil && w.foreigners.Steal && r.foreign > 0 {
+		if w.foreigners != nil && w.foreigners.Steal && r.lease.Run == "" {
 			t.take = append(t.take, r.lease) // its owner would not hear
 		} else {
 			t.ask = append(t.ask, r.lease)

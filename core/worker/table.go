@@ -201,6 +201,7 @@ func (t *table) see(r *sighting, l *core.Lease, end time.Time, evidence evidence
 	case l.Owner == core.Nobody || l.Owner != was.Owner:
 		r.foreign, r.paces = 0, [3]time.Duration{}
 	case moved && was.Run == "" && !l.Ended(): // who is given a lease writes its run before it renews
+		t.changed = t.changed || r.foreign == 0
 		r.foreign++
 		r.paces = [3]time.Duration{end.Sub(since) / time.Duration(max(l.Counter-was.Counter, 1)), r.paces[0], r.paces[1]}
 	}
