@@ -61,8 +61,11 @@ func (b *bench) once(name string, f func() error) error {
 	return g()
 }
 
-// program builds cmd/shardwarden and returns its path.
+// program builds cmd/shardwarden and returns its path; or $SHARDWARDEN, where that names one built before.
 func (b *bench) program(ctx context.Context) (string, error) {
+	if bin := os.Getenv("SHARDWARDEN"); bin != "" {
+		return bin, nil
+	}
 	bin := filepath.Join(b.out, "shardwarden")
 	return bin, b.once("program", func() error {
 		_, err := b.command(ctx, b.root, nil, "go", "build", "-o", bin, "./cmd/shardwarden")

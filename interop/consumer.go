@@ -22,6 +22,8 @@ type consumer struct {
 	done   chan struct{} // closed when the process has ended and its output was read to the end
 	exit   error
 	killed atomic.Bool // by us
+	asked  atomic.Bool // by us to stop
+	java   bool        // a JVM ends with 143 where it was asked by SIGTERM
 	events string
 }
 
@@ -76,6 +78,9 @@ func (r *runner) follow(j *journal, c *consumer, parse func(worker string, text 
 	go func() {
 		defer close(c.done)
 		c.exit = c.cmd.Wait()
+		if e, ok := errors.AsType[*exec.ExitError](c.exit); ok && c.java && c.asked.Load() && e.ExitCode() == 143 {
+			c.exit = nil
+		}
 		err := <-read
 		// Only a worker that was killed may stop in the middle of a line.
 		if err != nil && !(c.killed.Load() && errors.Is(err, io.ErrUnexpectedEOF)) {
@@ -121,9 +126,10 @@ func (c *consumer) kill() error {
 	return nil
 }
 
-// terminate asks the worker to stop as a deploy does, and wants exit status 0.
+// terminate asks the worker to stop as a deploy does, and wants exit status 0, or 143 of a JVM.
 func (c *consumer) terminate(ctx context.Context, limit time.Duration) (time.Duration, error) {
 	t := time.Now()
+	c.asked.Store(true)
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return 0, err
 	}

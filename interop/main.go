@@ -3,6 +3,7 @@
 //	go run ./interop list
 //	go run ./interop smoke            what CI runs: the quick scenarios, side by side
 //	go run ./interop run all|NAME...  the whole matrix, one after the other; a line for each goes to docs/interop.md
+//	go run ./interop try NAME...      the same without those lines
 //
 // A scenario whose tool is missing (node, java, python3, the network, a binary built by hand) is reported as SKIPPED with the reason,
 // never passed in silence. All traffic stays on 127.0.0.1, but for what setup.sh fetches from package registries.
@@ -50,7 +51,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 				chosen = append(chosen, s)
 			}
 		}
-	case "run":
+	case "run", "try":
 		names := args[1:]
 		if len(names) == 0 || slices.Equal(names, []string{"all"}) {
 			chosen = all
@@ -65,7 +66,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 			chosen = append(chosen, all[i])
 		}
 	default:
-		fmt.Fprintln(out, "usage: interop list | smoke | run all | run NAME...")
+		fmt.Fprintln(out, "usage: interop list | smoke | run all | run NAME... | try NAME...")
 		return 2
 	}
 	b, err := newBench()

@@ -21,7 +21,7 @@ func scenarios() []scenario {
 	share := func(f javaFleet) func(context.Context, *runner) (string, error) {
 		return func(ctx context.Context, r *runner) (string, error) { return streamClientScenario(ctx, r, f) }
 	}
-	return []scenario{
+	return append([]scenario{
 		{"smoke", "kinesis-local + ministack: 4 shards, 2,000 records, one split, one kill -9", true, 4 * time.Minute,
 			consume(consumption{kinesis: "kinesis-local", dynamo: "ministack", shards: 4, records: 2000, splits: 1})},
 		{"java", "the Java KCL on our emulators: 4 shards, a split midway", true, 6 * time.Minute, javaScenario},
@@ -46,7 +46,7 @@ func scenarios() []scenario {
 			changesScenario},
 		{"streamclient", "as streamclient-smoke, with the Java client's defaults (leases of 20 s), and partitions split and merged meanwhile", false, 15 * time.Minute,
 			share(javaFleet{lease: 20 * time.Second, period: 6 * time.Second, rounds: 3, reshard: true})},
-	}
+	}, kclMatrix()...)
 }
 
 // within runs s under its own limit, so that a hang is named and not left to CI's limit.
