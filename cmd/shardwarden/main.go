@@ -22,7 +22,10 @@ Usage: shardwarden COMMAND [flags]
 
   demo                           play a whole application in one process, and check it
   consume kinesis|tablestore     join an application as one worker; one JSON object per record on stdout
-  leases migrate                 turn a lease table of one stream into one of several
+  leases list|describe|watch|export
+                                 what is in a lease table: who has which shard, how far they are
+  leases release|rewind|move     change single leases by hand
+  leases migrate                 turn a lease table into one of another layout
   emulator kinesis|dynamodb|tablestore|all
                                  serve the emulators to any SDK
   version                        say which version this is
@@ -34,9 +37,11 @@ shardwarden COMMAND --help says more, with examples.
 type runner func(ctx context.Context, args []string, stdout, stderr io.Writer) error
 
 var commands = map[string]runner{
-	"demo":     demo.Run,
-	"consume":  consume.Run,
-	"leases":   leases.Run,
+	"demo":    demo.Run,
+	"consume": consume.Run,
+	"leases": func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+		return leases.Run(ctx, args, os.Stdin, stdout, stderr)
+	},
 	"emulator": emulate.Run,
 	"version":  version,
 }

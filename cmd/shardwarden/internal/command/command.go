@@ -72,6 +72,13 @@ type Flags struct {
 	name     string
 	checks   []func() error
 	required []string
+	operands []operand
+}
+
+// operand is an argument that is no flag.
+type operand struct {
+	name string
+	to   *string
 }
 
 // NewFlags declares a command. text is what --help says above the flags, examples what it says below.
@@ -79,14 +86,22 @@ func NewFlags(name, text, examples string, stdout io.Writer) *Flags {
 	set := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	set.SortFlags = false
 	set.SetOutput(stdout)
+	f := &Flags{FlagSet: set, name: name}
 	set.Usage = func() {
-		fmt.Fprintf(stdout, "%s\n\nUsage: %s [flags]\n\n%s", strings.TrimSpace(text), name, set.FlagUsagesWrapped(110))
+		usage := name
+		for _, o := range f.operands {
+			usage += " " + o.name
+		}
+		fmt.Fprintf(stdout, "%s\n\nUsage: %s [flags]\n\n%s", strings.TrimSpace(text), usage, set.FlagUsagesWrapped(110))
 		if examples != "" {
 			fmt.Fprintf(stdout, "\nExamples:\n%s\n", strings.TrimRight(examples, "\n"))
 		}
 	}
-	return &Flags{FlagSet: set, name: name}
+	return f
 }
+
+// Operand declares an argument that is no flag, in the order they are given. It may be left out: a [Flags.Check] says where it must not.
+func (f *Flags) Operand(name string, to *string) { f.operands = append(f.operands, operand{name, to}) }
 
 // Require names flags that must be given, and not empty.
 func (f *Flags) Require(names ...string) { f.required = append(f.required, names...) }
@@ -128,8 +143,15 @@ func (f *Flags) Parse(args []string) error {
 		return &UsageError{f.name, err}
 	}
 	var errs []error
-	if f.NArg() > 0 {
-		errs = append(errs, fmt.Errorf("unexpected argument %q: everything is said with flags", f.Arg(0)))
+	for i, arg := range f.Args() {
+		switch {
+		case i < len(f.operands):
+			*f.operands[i].to = arg
+		case len(f.operands) == 0:
+			errs = append(errs, fmt.Errorf("unexpected argument %q: everything is said with flags", arg))
+		default:
+			errs = append(errs, fmt.Errorf("unexpected argument %q behind %s", arg, f.Arg(i-1)))
+		}
 	}
 	for _, name := range f.required {
 		if f.Lookup(name).Value.String() == "" {

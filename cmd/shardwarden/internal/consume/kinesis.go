@@ -10,11 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/config"
-
 	"github.com/shardwarden/shardwarden/backends/kinesis"
 	"github.com/shardwarden/shardwarden/backends/kinesis/glue"
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/command"
+	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/reach"
 	"github.com/shardwarden/shardwarden/core"
 	"github.com/shardwarden/shardwarden/core/worker"
 	"github.com/shardwarden/shardwarden/leasestore/dynamo"
@@ -22,11 +21,12 @@ import (
 
 // kinesisFlags are those of one or several Kinesis streams with leases in DynamoDB.
 type kinesisFlags struct {
-	app, region, endpoint, dynamoEndpoint string
-	streams                               []string
-	several, glue, cbor                   bool
-	fanOut, orPoll                        bool
-	consumer                              string
+	reach.AWS
+	app                 string
+	streams             []string
+	several, glue, cbor bool
+	fanOut, orPoll      bool
+	consumer            string
 }
 
 func (*kinesisFlags) name() string { return "kinesis" }
@@ -64,16 +64,12 @@ func (k *kinesisFlags) flags(f *command.Flags) {
 	f.BoolVar(&k.fanOut, "fan-out", false, "have the records pushed (enhanced fan-out) instead of polling for them")
 	f.StringVar(&k.consumer, "consumer", "", "with --fan-out, name or ARN of the stream's consumer; each application needs its own (default: the name of the application)")
 	f.BoolVar(&k.orPoll, "or-poll", false, "with --fan-out, poll where it cannot be had")
-	f.StringVar(&k.region, "region", "", "region (default: that of the SDK, as AWS_REGION or the profile say)")
-	f.StringVar(&k.endpoint, "endpoint-url", "", "send calls here instead of to the service: an emulator, a private endpoint (as AWS_ENDPOINT_URL)")
-	f.StringVar(&k.dynamoEndpoint, "dynamodb-endpoint-url", "", "the same for the lease table alone (as AWS_ENDPOINT_URL_DYNAMODB)")
+	k.AWS.Flags(f)
 	f.BoolVar(&k.cbor, "cbor", false, "read pages in the service's binary format, which costs less; where that fails, JSON is used")
 	f.BoolVar(&k.glue, "glue", false, "print records that have a schema in the Glue Schema Registry decoded: name and version of the schema, and the value as JSON under the key data")
 	f.Require("app")
 	f.Check(k.checkStreams)
 	f.Check(k.checkFanOut)
-	f.Check(func() error { return checkURL("endpoint-url", k.endpoint) })
-	f.Check(func() error { return checkURL("dynamodb-endpoint-url", k.dynamoEndpoint) })
 }
 
 func (k *kinesisFlags) checkStreams() error {
@@ -107,41 +103,26 @@ func (k *kinesisFlags) checkFanOut() error {
 
 // connect calls no service but, where the SDK is set up so, the one that gives credentials.
 func (k *kinesisFlags) connect(ctx context.Context, start core.Position, log *slog.Logger) (core.Catalog, core.LeaseStore, error) {
-	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(k.region))
+	cfg, err := k.Config(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("settings of the AWS SDK (environment, profile): %w", err)
+		return nil, nil, err
 	}
-	if cfg.Region == "" {
-		if k.endpoint == "" {
-			return nil, nil, errors.New("no region: say --region, or set AWS_REGION or a region in the AWS profile")
-		}
-		cfg.Region = "us-east-1" // what stands at an address of its own rarely asks
-	}
-	source := []kinesis.Option{kinesis.Logger(log)}
-	store := []dynamo.Option{dynamo.Logger(log)}
-	if k.endpoint != "" {
-		source = append(source, kinesis.Endpoint(k.endpoint))
-	}
+	source := append(k.Kinesis(), kinesis.Logger(log))
+	store := append(k.Dynamo(), dynamo.Logger(log))
 	if k.fanOut {
 		source = append(source, kinesis.FanOut(cmp.Or(k.consumer, k.app)))
 	}
 	if k.orPoll {
 		source = append(source, kinesis.OrPoll())
 	}
-	// The flag for all services gives way to what is said of DynamoDB or Glue alone, be it in the environment.
-	switch {
-	case k.dynamoEndpoint != "":
-		store = append(store, dynamo.Endpoint(k.dynamoEndpoint))
-	case k.endpoint != "" && os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") == "":
-		store = append(store, dynamo.Endpoint(k.endpoint))
-	}
 	if k.cbor {
 		source = append(source, kinesis.CBOR())
 	}
 	if k.glue {
 		registry := []glue.Option{glue.Logger(log)}
-		if k.endpoint != "" && os.Getenv("AWS_ENDPOINT_URL_GLUE") == "" {
-			registry = append(registry, glue.Endpoint(k.endpoint))
+		// The flag for all services gives way to what the environment says of Glue alone.
+		if k.Endpoint != "" && os.Getenv("AWS_ENDPOINT_URL_GLUE") == "" {
+			registry = append(registry, glue.Endpoint(k.Endpoint))
 		}
 		source = append(source, kinesis.Decode(glue.New(cfg, registry...)))
 	}

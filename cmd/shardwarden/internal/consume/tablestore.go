@@ -11,15 +11,17 @@ import (
 
 	"github.com/shardwarden/shardwarden/backends/tablestore"
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/command"
+	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/reach"
 	"github.com/shardwarden/shardwarden/core"
 	"github.com/shardwarden/shardwarden/leasestore/ots"
 )
 
 // tablestoreFlags are those of the streams of some tables, with leases in a status table of the same instance.
 type tablestoreFlags struct {
-	instance, status, endpoint string
-	tables                     []string
-	java                       time.Duration
+	reach.Tablestore
+	status string
+	tables []string
+	java   time.Duration
 }
 
 func (*tablestoreFlags) name() string { return "tablestore" }
@@ -44,14 +46,12 @@ func (*tablestoreFlags) examples() string {
 }
 
 func (t *tablestoreFlags) flags(f *command.Flags) {
-	f.StringVar(&t.instance, "instance", "", "name of the Tablestore instance (required)")
+	t.Tablestore.Flags(f, "required")
 	f.StringArrayVar(&t.tables, "table", nil, "table whose changes to print (required); again for each further one")
 	f.StringVar(&t.status, "status-table", "", "table of the leases: workers that name the same one share the shards (required)")
-	f.StringVar(&t.endpoint, "endpoint", "", "URL of the instance, such as https://INSTANCE.REGION.ots.aliyuncs.com, or of an emulator (required)")
 	f.DurationVar(&t.java, "with-java", 0, "workers of the Java Stream Client share the status table; their lease duration (leaseDurationMillis, 20s unless they say otherwise)")
 	f.Require("instance", "status-table", "endpoint")
 	f.Check(t.checkTables)
-	f.Check(func() error { return checkURL("endpoint", t.endpoint) })
 	f.Check(func() error {
 		if f.Changed("with-java") && t.java < time.Second {
 			return fmt.Errorf("--with-java is %v: must be the lease duration of the Java workers, such as 20s", t.java)
@@ -79,7 +79,7 @@ func (t *tablestoreFlags) checkTables() error {
 
 // connect calls nobody.
 func (t *tablestoreFlags) connect(_ context.Context, start core.Position, log *slog.Logger) (core.Catalog, core.LeaseStore, error) {
-	there := tablestore.Instance{Endpoint: t.endpoint, Name: t.instance}
+	there := t.Instance()
 	store := []ots.Option{ots.Logger(log)}
 	if t.java > 0 {
 		store = append(store, ots.WithJava(t.java))

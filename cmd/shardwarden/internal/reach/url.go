@@ -1,10 +1,11 @@
-package consume
+package reach
 
 import (
 	"fmt"
 	"net/url"
 )
 
+// checkURL refuses what is no address of a service. Empty is none.
 func checkURL(flag, value string) error {
 	if value == "" {
 		return nil

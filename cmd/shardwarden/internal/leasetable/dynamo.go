@@ -1,0 +1,151 @@
+package leasetable
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/shardwarden/shardwarden/backends/kinesis"
+	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/leasestore/dynamo"
+)
+
+// openDynamo opens a table by what is in it: of one stream or of several.
+func openDynamo(ctx context.Context, f *Flags) (*Table, error) {
+	cfg, err := f.Config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := &dynamoTables{client: dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		if url := f.DynamoDB(); url != "" {
+			o.BaseEndpoint = &url
+		}
+	}), names: []string{f.Name(), f.coordinator(), f.metrics()}}
+	several, err := d.several(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opts := append(f.Dynamo(), dynamo.Table(f.Name()))
+	if several {
+		opts = append(opts, dynamo.SeveralStreams())
+	}
+	return &Table{
+		Name: f.Name(), Service: "dynamodb", Store: dynamo.New(cfg, f.app(), opts...), Rows: d.rows,
+		Source: func(id core.StreamID, name string) (core.StreamSource, error) {
+			if name = cmp.Or(name, string(id)); name == "" {
+				return nil, errors.New("the rows do not say of which stream they are: say --stream")
+			}
+			// Few records are enough to see how old the first is.
+			return kinesis.New(cfg, name, append(f.Kinesis(), kinesis.MaxRecords(10))...), nil
+		},
+	}, nil
+}
+
+func (t *Flags) coordinator() string { return cmp.Or(t.Coordinator, t.app()+"-CoordinatorState") }
+func (t *Flags) metrics() string     { return cmp.Or(t.Metrics, t.app()+"-WorkerMetricStats") }
+
+// dynamoTables reads tables as they stand: the lease table, and the side tables of KCL 3.0 to 3.4 where there are any.
+type dynamoTables struct {
+	client *dynamodb.Client
+	names  []string
+}
+
+// several reports whether the lease table is one of several streams.
+func (d *dynamoTables) several(ctx context.Context) (bool, error) {
+	for row, err := range d.scan(ctx, d.names[0]) {
+		if err != nil {
+			return false, err
+		}
+		if row["checkpoint"] != nil {
+			return row["streamName"] != nil, nil
+		}
+	}
+	return false, nil
+}
+
+func (d *dynamoTables) rows(ctx context.Context) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		for i, name := range d.names {
+			for row, err := range d.scan(ctx, name) {
+				if i > 0 && errors.Is(err, core.ErrNotFound) {
+					break
+				}
+				if err != nil {
+					yield(Row{}, err)
+					return
+				}
+				out := Row{Table: name, Attributes: make(map[string]any, len(row))}
+				for k, v := range row {
+					out.Attributes[k] = typed(v)
+				}
+				if !yield(out, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (d *dynamoTables) scan(ctx context.Context, table string) iter.Seq2[dynamo.Attributes, error] {
+	return func(yield func(dynamo.Attributes, error) bool) {
+		pages := dynamodb.NewScanPaginator(d.client, &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
+				yield(nil, fmt.Errorf("table %s does not exist in region %s: is it another application, account or region? %w", table, d.client.Options().Region, core.ErrNotFound))
+				return
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("scan table %s: %w", table, err))
+				return
+			}
+			for _, row := range page.Items {
+				if !yield(row, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// typed is a value in the service's own JSON. Binary becomes base64 there.
+func typed(v types.AttributeValue) map[string]any {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return map[string]any{"S": v.Value}
+	case *types.AttributeValueMemberN:
+		return map[string]any{"N": v.Value}
+	case *types.AttributeValueMemberB:
+		return map[string]any{"B": v.Value}
+	case *types.AttributeValueMemberBOOL:
+		return map[string]any{"BOOL": v.Value}
+	case *types.AttributeValueMemberNULL:
+		return map[string]any{"NULL": v.Value}
+	case *types.AttributeValueMemberSS:
+		return map[string]any{"SS": v.Value}
+	case *types.AttributeValueMemberNS:
+		return map[string]any{"NS": v.Value}
+	case *types.AttributeValueMemberBS:
+		return map[string]any{"BS": v.Value}
+	case *types.AttributeValueMemberL:
+		list := make([]any, len(v.Value))
+		for i, e := range v.Value {
+			list[i] = typed(e)
+		}
+		return map[string]any{"L": list}
+	case *types.AttributeValueMemberM:
+		m := make(map[string]any, len(v.Value))
+		for k, e := range v.Value {
+			m[k] = typed(e)
+		}
+		return map[string]any{"M": m}
+	}
+	return map[string]any{strings.TrimPrefix(fmt.Sprintf("%T", v), "*types."): nil}
+}
