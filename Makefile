@@ -10,6 +10,7 @@ SHARDS   ?= 200
 HOURS    ?= 2
 SEED     ?= 1
 FAULTS   ?= heavy
+LED      ?= false
 SEEDS    ?= 200
 
 .DEFAULT_GOAL := help
@@ -37,11 +38,11 @@ bench: ## benchmarks of the library, and those of bench/ that need no peer
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	@if [ -f bench/go.mod ]; then echo "$(GO) -C bench test -run '^$$' -bench . -benchmem ./..." && $(GO) -C bench test -run '^$$' -bench . -benchmem ./...; fi
 
-simulate: ## a fleet in fake time under faults: WORKERS, SHARDS, HOURS, SEED, FAULTS=none|light|heavy (docs/simulation.md)
-	$(GO) test -count=1 -timeout 0 -run '^TestSimulate$$' -v ./internal/sim -args -workers=$(WORKERS) -shards=$(SHARDS) -hours=$(HOURS) -seed=$(SEED) -faults=$(FAULTS)
+simulate: ## a fleet in fake time under faults: WORKERS, SHARDS, HOURS, SEED, FAULTS=none|light|heavy, LED=true|false (docs/simulation.md)
+	$(GO) test -count=1 -timeout 0 -run '^TestSimulate$$' -v ./internal/sim -args -workers=$(WORKERS) -shards=$(SHARDS) -hours=$(HOURS) -seed=$(SEED) -faults=$(FAULTS) -led=$(LED)
 
 simulate-many: ## SEEDS (200) fleets of 10 workers and 60 shards, 2 hours each, heavy faults: about 5 CPU seconds a fleet
-	$(GO) test -count=1 -timeout 30m -run '^TestSimulate$$' ./internal/sim -args -workers=10 -shards=60 -hours=2 -seeds=$(SEEDS) -faults=heavy
+	$(GO) test -count=1 -timeout 30m -run '^TestSimulate$$' ./internal/sim -args -workers=10 -shards=60 -hours=2 -seeds=$(SEEDS) -faults=heavy -led=$(LED)
 
 planted: ## break the engine on purpose, one rule at a time: the simulation must find each (docs/simulation.md)
 	$(GO) test -count=1 -tags planted -timeout 60m -v ./internal/sim/planted

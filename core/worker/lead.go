@@ -185,15 +185,19 @@ func (w *Worker) leadLocked(t *todo, in balance.Input, plan balance.Plan, avoid 
 	me := w.cfg.ID
 	done := map[core.LeaseKey]bool{}
 	for _, m := range plan.Take {
-		l := w.table.rows[m.Lease].lease
+		r := w.table.rows[m.Lease]
+		l := r.lease
 		if done[m.Lease] {
 			continue // named again for who may have it too
 		}
 		done[m.Lease] = true
 		to := m.To
-		if to == me && avoid[m.Lease] {
+		if to == l.Owner && w.table.at.Sub(r.freeSince) < 2*w.cfg.LookEvery {
+			continue // it has come back, and goes on by itself
+		}
+		if to == l.Owner || to == me && avoid[m.Lease] {
 			var ok bool
-			if to, ok = balance.LeastLoaded(in, me, m.Lease); !ok {
+			if to, ok = balance.LeastLoaded(in, to, m.Lease); !ok || to == l.Owner {
 				continue
 			}
 		}
@@ -222,17 +226,31 @@ func (w *Worker) handOverDeadline() time.Duration { return 30*time.Second + w.cf
 func (w *Worker) overdueLocked(t *todo, now time.Time) {
 	for _, r := range w.table.sorted() {
 		l := &r.lease
-		if l.Next == core.Nobody || l.Ended() || l.Run != "" || l.Owner == w.cfg.ID || r.asking.IsZero() || now.Sub(r.asking) < w.handOverDeadline() {
+		if r.wasFree || l.Next == core.Nobody || l.Ended() || l.Run != "" || l.Owner == w.cfg.ID || r.asking.IsZero() || now.Sub(r.asking) < w.handOverDeadline() {
 			continue
 		}
 		to := l.Next
 		if p := w.table.workers[to]; p == nil {
 			to = w.spreadLocked([]core.LeaseKey{l.Key})[l.Key]
 		}
-		if to != core.Nobody && to != l.Owner {
+		switch {
+		case to == core.Nobody || to == l.Owner:
+		case to != w.cfg.ID:
 			t.assign = append(t.assign, assignment{*l, to})
+		case w.mayStartLocked(l):
+			t.take = append(t.take, *l)
 		}
 	}
+}
+
+// mayStartLocked reports whether the parents of a lease's shard are known to be finished.
+func (w *Worker) mayStartLocked(l *core.Lease) bool {
+	st := w.streams[l.Key.Stream]
+	if l.Ready || st == nil {
+		return l.Ready
+	}
+	ok, _ := w.graphLocked(st).MayStart(l.Key.Shard)
+	return ok
 }
 
 // assign gives a lease to another worker: one that is free, or, late, one that was asked for in vain.

@@ -234,3 +234,38 @@ func others(not core.WorkerID, of ...core.WorkerID) (out []core.WorkerID) {
 	}
 	return out
 }
+
+// A row that is stuck in a hand-over, since its owner renews it and runs nothing for it, is given on by the leader when the time for that is over.
+func TestStuckHandOver(t *testing.T) {
+	bubble(t, 2, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		stuck := f.open()[0]
+		defer javaTakes(t, f, stuck, 3*time.Second)()
+		f.start("a")
+		f.start("b")
+		f.await("the other one read", time.Minute, func() bool { return f.owners()["a"]+f.owners()["b"] == 1 })
+		l, _ := f.shard(stuck)
+		if _, err := f.table.Update(t.Context(), l, core.SameOwner|core.SameNext, core.Set{Next: new(core.WorkerID("b"))}); err != nil {
+			t.Fatal(err)
+		}
+		took := f.await("given on", time.Minute, func() bool { return f.owners()["b"] >= 1 && f.owners()["java-1"] == 0 })
+		if took < 40*time.Second {
+			t.Errorf("given on after %v: its owner has 30 s, and a lease duration to be heard of", took)
+		}
+	})
+}
+
+// What announces nothing gets nothing from a leader, and what it holds is left to it.
+func TestLeaderPassesOverTheUnknown(t *testing.T) {
+	bubble(t, 4, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		theirs := f.open()[0]
+		defer javaTakes(t, f, theirs, 3*time.Second)()
+		f.start("a")
+		f.await("the others", time.Minute, func() bool { return f.owners()["a"] == 3 })
+		time.Sleep(2 * time.Minute)
+		if o := f.owners(); o["a"] != 3 || o["java-1"] != 1 {
+			t.Errorf("owners %v", o)
+		}
+	})
+}

@@ -33,6 +33,7 @@ type Fleet struct {
 	Judge  *Judge
 	Form   Form
 	Plain  bool          // workers see a table without presence
+	Led    bool          // one worker says who gets what
 	Start  core.Position // where the application begins
 	Config func(*worker.Config)
 	// Reach, where set, makes a member's way to another stream and table than those in memory, whose writes the judge does not see.

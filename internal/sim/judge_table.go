@@ -153,6 +153,8 @@ func (j *Judge) updated(s *shardLog, m *Member, before, after *core.Lease, now t
 		case owner, run, after.Ready != before.Ready, !after.Checkpoint.Equal(before.Checkpoint):
 			j.bad(s.id, "T6: %s writes owner %q -> %q, run %q -> %q, checkpoint %s -> %s and leaves the counter at %d", m.Name, before.Owner, after.Owner, before.Run, after.Run, before.Checkpoint, after.Checkpoint, before.Counter)
 		case next && before.Next == me && before.Owner != me && after.Next == core.Nobody: // its own ask, taken back
+		case next && m.fleet.Led && before.Next == core.Nobody && after.Next != before.Owner: // by who leads, for another
+			j.stats.Asks++
 		case next && (before.Next != core.Nobody || after.Next != me):
 			j.bad(s.id, "T8: %s sets next from %q to %q without the counter: only an ask for itself, or its end, may do that", m.Name, before.Next, after.Next)
 		case next:
@@ -163,6 +165,8 @@ func (j *Judge) updated(s *shardLog, m *Member, before, after *core.Lease, now t
 	switch {
 	case owner && after.Owner == me, !owner && run && !j.mine(before, m):
 		j.taken(s, m, before, after, now, owner)
+	case owner && m.fleet.Led && before.Owner != me && after.Owner != core.Nobody:
+		j.assigned(s, m, before, after, now)
 	case owner:
 		j.given(s, m, before, after, now)
 	case before.Owner != me:
@@ -196,6 +200,24 @@ func (j *Judge) taken(s *shardLog, m *Member, before, after *core.Lease, now tim
 	j.stats.Failovers++
 	if d := now.Sub(s.wrote); d < m.lease {
 		j.bad(s.id, "T11: %s takes the lease from %s %v after it was last written; by its clock that takes %v", m.Name, before.Owner, d, m.lease)
+	}
+}
+
+// assigned judges that who leads may give a lease to another: as if that one took it.
+func (j *Judge) assigned(s *shardLog, m *Member, before, after *core.Lease, now time.Time) {
+	if before.Ended() {
+		j.bad(s.id, "T10: %s gives %q the lease, which has ended", m.Name, after.Owner)
+	}
+	if after.Next != core.Nobody || after.Run != "" {
+		j.bad(s.id, "T10: %s gives %q the lease and leaves next %q, run %q", m.Name, after.Owner, after.Next, after.Run)
+	}
+	if before.Owner == core.Nobody {
+		j.stats.Takes++
+		return
+	}
+	j.stats.Failovers++
+	if d := now.Sub(s.wrote); d < m.lease {
+		j.bad(s.id, "T11: %s gives %q the lease of %s %v after it was last written; by its clock that takes %v", m.Name, after.Owner, before.Owner, d, m.lease)
 	}
 }
 

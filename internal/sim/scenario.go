@@ -33,11 +33,16 @@ type Settings struct {
 	Duration        time.Duration // of fake time
 	Seed            uint64
 	Faults          Faults
+	Led             bool // one worker says who gets what, as in a table shared with the Java KCL 3
 }
 
 // String is the command that runs it again.
 func (s Settings) String() string {
-	return fmt.Sprintf("make simulate WORKERS=%d SHARDS=%d HOURS=%g SEED=%d FAULTS=%s", s.Workers, s.Shards, s.Duration.Hours(), s.Seed, s.Faults)
+	led := ""
+	if s.Led {
+		led = " LED=true"
+	}
+	return fmt.Sprintf("make simulate WORKERS=%d SHARDS=%d HOURS=%g SEED=%d FAULTS=%s%s", s.Workers, s.Shards, s.Duration.Hours(), s.Seed, s.Faults, led)
 }
 
 // Report is what became of a fleet.
@@ -154,12 +159,18 @@ func newScenario(set Settings) *scenario {
 	stream := source.New("orders", set.Shards, source.Idle(idle), source.WithID("orders"), source.PageRecords(1+r.IntN(200)))
 	s.Fleet = NewFleet(stream, store.New(opts...))
 	s.Start = start
-	if pick(0.2) {
+	if pick(0.2) && !set.Led {
 		s.Plain = true
 		say("no presence")
 	}
 	lease := []time.Duration{10 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second}[r.IntN(4)]
 	s.lease, s.whole = lease, WholeWithin(lease)
+	if set.Led {
+		s.Led = true
+		s.Table.Share(&core.Foreigners{Regime: "led", Led: true, KeepFinished: true})
+		s.whole += 45 * time.Second // the lock of a dead leader, and a look at it
+		say("led")
+	}
 	say("leases of %v", lease)
 	s.Form = []Form{Process, Process, Factory, Pull, Manual}[r.IntN(5)]
 	keys, every, once, shardWindow := 1, time.Duration(0), 0, int64(0)

@@ -18,6 +18,7 @@ var (
 	seed    = flag.Uint64("seed", 0, "only this seed")
 	seeds   = flag.Int("seeds", 10, "how many seeds, from 1")
 	until   = flag.Bool("until", false, "one seed after the other, until one breaks a rule")
+	led     = flag.Bool("led", false, "one worker says who gets what")
 	faults  = flag.String("faults", "heavy", "none, light or heavy")
 )
 
@@ -43,7 +44,7 @@ func TestSimulate(t *testing.T) {
 			if !*until {
 				t.Parallel()
 			}
-			set := sim.Settings{Workers: *workers, Shards: *shards, Duration: time.Duration(*hours * float64(time.Hour)), Seed: n, Faults: sim.Faults(*faults)}
+			set := sim.Settings{Workers: *workers, Shards: *shards, Duration: time.Duration(*hours * float64(time.Hour)), Seed: n, Faults: sim.Faults(*faults), Led: *led}
 			began := time.Now()
 			var report sim.Report
 			synctest.Test(t, func(*testing.T) { report = sim.Run(set) })
