@@ -2,6 +2,7 @@ package kinesis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -15,9 +16,10 @@ type Decoder interface {
 	// Decode decodes r in place, or leaves it alone. r points into its page; what is put there may do so too, but for Native, which
 	// [core.Record.Clone] keeps. size is how much memory is taken beside the page, in bytes.
 	//
-	// With an error r is as it was. The shard waits: what stands before r is handed out, and Decode is called again later, soon where the
-	// error is core.ErrThrottled or core.ErrUnavailable. An error that time does not heal therefore ends the shard's progress until
-	// somebody changes something. Many goroutines call Decode at the same time.
+	// With an error r is taken as it was before. One that is core.ErrThrottled, core.ErrUnavailable or core.ErrDenied says that what decoding
+	// takes cannot be had now: the shard waits, what stands before r is handed out, and Decode is called again later. Any other error is
+	// that of the record: Decode is not called again for it, user code does not see it, and the worker's OnError decides what becomes of
+	// it. Many goroutines call Decode at the same time.
 	Decode(ctx context.Context, r *core.Record) (size int, err error)
 }
 
@@ -66,19 +68,24 @@ func (u *unpacking) page(ctx context.Context, p *page, after *core.Position) (sh
 		}
 		records = records[first:]
 	}
+	damaged := false
 	if !u.s.aggregated.Off && slices.ContainsFunc(records, func(r core.Record) bool { return kpl.IsAggregate(r.Data) }) {
-		records, end.Sub, err = u.open(ctx, p, records)
+		records, end.Sub, damaged = u.open(ctx, p, records)
 	}
 	for after != nil && len(records) > 0 && compareNumbers(records[0].Sequence, after.Token) == 0 && taken(&records[0], after.Sub) {
 		records = records[1:]
 	}
-	short = err != nil
+	if damaged && u.s.aggregated.Strict {
+		for i := range records {
+			if d, ok := records[i].Native.(*kpl.Damaged); ok {
+				p.cannotDecode(i, d)
+			}
+		}
+	}
 	n := len(records)
 	if len(u.s.decoders) > 0 {
-		var failed error
-		if n, failed = u.decode(ctx, p, records); n < len(records) {
-			short, err = true, failed
-		}
+		n, err = u.decode(ctx, p, records)
+		short = n < len(records)
 	}
 	p.Records = records[:n]
 	switch {
@@ -100,9 +107,17 @@ func taken(r *core.Record, sub uint64) bool {
 	return sub == 0
 }
 
-// open opens the containers among the records of a page. last is the number of the last user record of the last one. An error is that of the
-// record behind those that it returns.
-func (u *unpacking) open(ctx context.Context, p *page, in []core.Record) (out []core.Record, last uint64, err error) {
+// cannotDecode notes that record i makes no sense.
+func (p *page) cannotDecode(i int, why error) {
+	if p.Undecoded == nil {
+		p.Undecoded = map[int]error{}
+	}
+	p.Undecoded[i] = why
+}
+
+// open opens the containers among the records of a page. last is the number of the last user record of the last one. One that cannot be opened
+// stays, with the reason as its Native.
+func (u *unpacking) open(ctx context.Context, p *page, in []core.Record) (out []core.Record, last uint64, damaged bool) {
 	out = u.spare[:0]
 	counts := &u.s.aggregates
 	for i := range in {
@@ -112,16 +127,14 @@ func (u *unpacking) open(ctx context.Context, p *page, in []core.Record) (out []
 		}
 		before := len(out)
 		var outside int
+		var err error
 		if out, outside, err = u.opener.Open(out, &in[i]); err != nil {
-			if u.s.aggregated.Strict {
-				break
-			}
-			if n := counts.damaged.Add(1); n&(n-1) == 0 {
+			if n := counts.damaged.Add(1); n&(n-1) == 0 && !u.s.aggregated.Strict { // else the worker tells of each
 				u.s.log.WarnContext(ctx, "aggregated record cannot be opened and is handed out as it is", "stream", u.s.name.stream, "shard", u.shard, "so_far", n, "error", err)
 			}
 			container := in[i]
 			container.Native = err
-			out, last, err = append(out, container), 0, nil
+			out, last, damaged = append(out, container), 0, true
 			continue
 		}
 		n := len(out) - before
@@ -146,7 +159,7 @@ func (u *unpacking) open(ctx context.Context, p *page, in []core.Record) (out []
 	if cap(old) > mostSpare {
 		u.spare = nil
 	}
-	return out, last, err
+	return out, last, damaged
 }
 
 // warn says once for a shard that records are left out.
@@ -159,20 +172,31 @@ func (u *unpacking) warn(ctx context.Context, container *core.Record, outside in
 		"stream", u.s.name.stream, "shard", u.shard, "sequence", container.Sequence, "left_out", outside)
 }
 
-// decode calls the decoders for records of a page. It returns how many may be handed out, and why not the next.
+// decode calls the decoders for records of a page. It returns how many may be handed out, and why not the next, if not for memory's sake.
 func (u *unpacking) decode(ctx context.Context, p *page, records []core.Record) (done int, err error) {
 	taken := 0
 	defer func() { p.more(taken) }()
 	for i := range records {
+		if p.Undecoded[i] != nil {
+			continue
+		}
+		before := records[i]
 		for _, d := range u.s.decoders {
 			size, err := d.Decode(ctx, &records[i])
-			if err != nil {
-				if ctx.Err() != nil {
-					err = ctx.Err()
-				}
-				return i, fmt.Errorf("decode: %w", err)
+			if err == nil {
+				taken += size
+				continue
 			}
-			taken += size
+			records[i] = before
+			err = fmt.Errorf("decode: %w", err)
+			switch {
+			case ctx.Err() != nil:
+				return i, ctx.Err()
+			case passes(err) || errors.Is(err, core.ErrDenied):
+				return i, err
+			}
+			p.cannotDecode(i, err)
+			break
 		}
 		if taken > mostDecoded {
 			return i + 1, nil

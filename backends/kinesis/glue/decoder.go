@@ -48,8 +48,8 @@ type Option func(*settings)
 // AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_GLUE.
 func Endpoint(url string) Option { return func(s *settings) { s.endpoint = url } }
 
-// Strict makes a record that has a schema and cannot be decoded an error of its shard, which goes no further. Default: the record is handed
-// out as it came, with the error in [Message.Err].
+// Strict keeps a record that has a schema and cannot be decoded from user code: it fails like a handler, for itself alone, and the worker's
+// OnError decides what becomes of it. Default: the record is handed out as it came, with the error in [Message.Err].
 func Strict() Option { return func(s *settings) { s.strict = true } }
 
 // MaxBytes bounds the memory that one record may take once it is decoded, in bytes: its payload, and about what its value takes. A record that

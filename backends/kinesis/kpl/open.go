@@ -14,8 +14,9 @@ import (
 type Config struct {
 	// Off: containers are handed out as they are, as if they were plain records.
 	Off bool
-	// Strict: a container that cannot be opened is an error of its shard, which goes no further. Otherwise it is handed out as it is, with
-	// the [Damaged] as the record's Native.
+	// Strict: a container that cannot be opened is not handed to user code. It fails like a handler, for itself alone, with the [Damaged] as the
+	// error, and the worker's OnError decides what becomes of it. Otherwise it is handed out as it is, with the [Damaged] as the record's
+	// Native.
 	Strict bool
 	// AllKeys: user records whose hash key is outside the shard's range are handed out, too. For streams whose producers put user records
 	// of any key into one container, as the aggregators for Python and Node do if they are let.
