@@ -28,7 +28,7 @@ func storeRule(name, demands string, f func(t *table)) rule[MakeStore] {
 }
 
 func storeRules() []rule[MakeStore] {
-	return slices.Concat(prepareRules(), createRules(), updateRules(), deleteRules(), listRules(), valueRules(), storeErrorRules(), presenceRules(), abilityRules())
+	return slices.Concat(prepareRules(), createRules(), updateRules(), deleteRules(), listRules(), valueRules(), storeErrorRules(), presenceRules(), leaderRules(), abilityRules())
 }
 
 // table is a lease table under test, prepared, with two handles on it.

@@ -24,6 +24,8 @@ type hooks struct {
 	announce func(ctx context.Context, w core.WorkerInfo) error
 	withdraw func(ctx context.Context, id core.WorkerID) error
 	look     func(ctx context.Context, streams ...core.StreamID) (core.Sight, error)
+	lead     func(ctx context.Context, seen core.Lock, me core.WorkerID) (core.Lock, error)
+	resign   func(ctx context.Context, seen core.Lock) error
 	many     func(u core.LeaseUpdate) core.LeaseUpdate
 	evidence func(l core.Lease) (subject, beat string)
 }
@@ -109,6 +111,20 @@ func (s *hooks) Look(ctx context.Context, streams ...core.StreamID) (core.Sight,
 		return s.look(ctx, streams...)
 	}
 	return s.Store.Look(ctx, streams...)
+}
+
+func (s *hooks) Lead(ctx context.Context, seen core.Lock, me core.WorkerID) (core.Lock, error) {
+	if s.lead != nil {
+		return s.lead(ctx, seen, me)
+	}
+	return s.Store.Lead(ctx, seen, me)
+}
+
+func (s *hooks) Resign(ctx context.Context, seen core.Lock) error {
+	if s.resign != nil {
+		return s.resign(ctx, seen)
+	}
+	return s.Store.Resign(ctx, seen)
 }
 
 // by makes a wrapper out of what it changes.
@@ -531,6 +547,32 @@ func Stores() []Store {
 				sight, err := s.Store.Look(ctx, streams...)
 				sight.Leases = sight.Leases[:min(page, len(sight.Leases))]
 				return sight, err
+			}
+		})},
+		{"gives the lock to whoever asks", "leader-once", by(func(_ *storeHarness, s *hooks) {
+			s.lead = func(ctx context.Context, _ core.Lock, me core.WorkerID) (core.Lock, error) {
+				now, err := s.Store.Leader(ctx)
+				if err != nil {
+					return now, err
+				}
+				return s.Store.Lead(ctx, now, me)
+			}
+		})},
+		{"lets a leader that was replaced go on", "leader-kept", by(func(_ *storeHarness, s *hooks) {
+			s.lead = func(ctx context.Context, seen core.Lock, me core.WorkerID) (core.Lock, error) {
+				if now, err := s.Store.Leader(ctx); err == nil && seen != (core.Lock{}) {
+					seen = now
+				}
+				return s.Store.Lead(ctx, seen, me)
+			}
+		})},
+		{"takes the lock back from whoever has it by now", "leader-resigned", by(func(_ *storeHarness, s *hooks) {
+			s.resign = func(ctx context.Context, _ core.Lock) error {
+				now, err := s.Store.Leader(ctx)
+				if err != nil {
+					return err
+				}
+				return s.Store.Resign(ctx, now)
 			}
 		})},
 		{"keeps of a deleted row that it was ready", "create-after-delete", by(func(h *storeHarness, s *hooks) {
