@@ -248,7 +248,8 @@ func (w *Worker) decideLocked(now time.Time) todo {
 // presenceSeenLocked reports whether workers can be seen before they own anything. A store may have the ability and not use it (a table that an
 // older KCL may scan bears no rows of workers): what tells is this worker's own row.
 func (w *Worker) presenceSeenLocked() bool {
-	return (w.foreigners == nil || w.foreigners.Led) && w.table.workers[w.cfg.ID] != nil // who only takes announces nothing
+	asks := w.foreigners != nil && !w.foreigners.Led && !w.foreigners.Steal // and announce nothing
+	return !asks && w.table.workers[w.cfg.ID] != nil
 }
 
 // decideHeldLocked looks after what is held: what may begin, what stalls.
