@@ -32,6 +32,7 @@ const (
 	attrReady    = "sw_ready"    // BOOL true; never falls
 	attrStartAt  = "sw_startAt"  // S, RFC 3339: the instant a LATEST or AT_TIMESTAMP checkpoint was resolved to
 	attrStartFor = "sw_startFor" // S, the checkpoint that attrStartAt belongs to
+	attrAsked    = "sw_asked"    // S, whom the owner is asked to hand the lease to; belongs to the leaseOwner it names
 	attrBeat     = "sw_beat"     // S, on worker rows: differs at each announcement (lut has seconds only)
 	attrLoad     = "sw_load"     // M of N, on worker rows: figures the KCL has no name for
 )
@@ -54,7 +55,7 @@ const (
 
 var (
 	coordinatorEntities = map[string]bool{"LEADER": true, "CLIENT_VERSION_MIGRATION": true, "TABLE_MIGRATION": true, "STREAM": true}
-	coordinatorKeys     = map[string]bool{"Leader": true, "Migration3.0": true, "TableMigration3.5": true}
+	coordinatorKeys     = map[string]bool{keyLeader: true, keyVersion: true, keyTables: true}
 )
 
 // leaseAttrs are those that decodeLease understands; the others of a row are kept aside in core.Lease.Raw.
@@ -62,5 +63,5 @@ var leaseAttrs = map[string]bool{
 	attrKey: true, attrOwner: true, attrCurrentOwner: true, attrCounter: true, attrCheckpoint: true, attrSub: true, attrSwitches: true,
 	attrParents: true, attrChildren: true, attrRangeStart: true, attrRangeEnd: true, attrPending: true, attrPendingSub: true,
 	attrPendingState: true, attrThroughput: true, attrEntity: true, attrMultiStream: true, attrMultiShard: true,
-	attrStream: true, attrRun: true, attrReady: true, attrStartAt: true, attrStartFor: true,
+	attrStream: true, attrRun: true, attrReady: true, attrStartAt: true, attrStartFor: true, attrAsked: true,
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -32,6 +33,7 @@ type bench struct {
 	mu     sync.Mutex
 
 	several bool // the table is one of several streams
+	layout  dynamo.LayoutKind
 }
 
 // gate is a way to the service that can be closed.
@@ -88,11 +90,14 @@ func (b *bench) Store() core.LeaseStore {
 	defer b.mu.Unlock()
 	s := dynamo.New(b.config(b.gate), app, b.options()...)
 	b.stores = append(b.stores, s)
+	if b.layout == dynamo.KCL2 {
+		return struct{ core.LeaseStore }{s} // its workers have no rows
+	}
 	return s
 }
 
 func (b *bench) options() []dynamo.Option {
-	opts := []dynamo.Option{dynamo.Endpoint("http://emulator")}
+	opts := []dynamo.Option{dynamo.Endpoint("http://emulator"), dynamo.Layout(b.layout)}
 	if b.several {
 		opts = append(opts, dynamo.SeveralStreams())
 	}
@@ -196,3 +201,23 @@ func (b *bench) Break(_ context.Context, f conformance.Fault) (func(), error) {
 func TestConformance(t *testing.T) {
 	conformance.TestStore(t, func(context.Context) (conformance.StoreHarness, error) { return newBench(), nil }, conformance.FakeTime())
 }
+
+// In the layouts of each KCL the store keeps the same contract. What it knows of the table of workers' metrics may be ten seconds old.
+func TestConformanceOfLayouts(t *testing.T) {
+	for _, k := range []dynamo.LayoutKind{dynamo.Auto, dynamo.KCL2, dynamo.KCL3Tables, dynamo.KCL3Single} {
+		t.Run(k.String(), func(t *testing.T) {
+			conformance.TestStore(t, func(context.Context) (conformance.StoreHarness, error) {
+				b := newBench()
+				b.layout = k
+				if k == dynamo.KCL3Tables {
+					return staleBench{b}, nil
+				}
+				return b, nil
+			}, conformance.FakeTime())
+		})
+	}
+}
+
+type staleBench struct{ *bench }
+
+func (staleBench) Staleness() time.Duration { return 10 * time.Second }

@@ -95,13 +95,17 @@ func (e *expression) attributeNames() map[string]string {
 }
 
 // same requires what m names to be as in seen. The forms are those of docs/reference/kcl.md 1.4, with the states that decodeLease reads as
-// one taken together.
-func (e *expression) same(seen *core.Lease, m core.Same) {
+// one taken together; stamped as there.
+func (e *expression) same(seen *core.Lease, m core.Same, stamped bool) {
 	if m&core.SameCounter != 0 {
 		e.requireEqual(attrCounter, number(seen.Counter))
 	}
 	if m&core.SameNext != 0 {
-		e.sameOwners(seen, m&core.SameOwner != 0)
+		if stamped {
+			e.sameOwnersStamped(seen, m&core.SameOwner != 0)
+		} else {
+			e.sameOwners(seen, m&core.SameOwner != 0)
+		}
 	}
 	if m&core.SameCheckpoint != 0 {
 		e.requireEqual(attrCheckpoint, text(seen.Checkpoint.String()))
@@ -141,6 +145,30 @@ func (e *expression) sameOwners(seen *core.Lease, withOwner bool) {
 	if withOwner {
 		me := e.value(text(string(seen.Owner)))
 		e.require("(%s = %s OR %s = %s)", first, me, current, me)
+	}
+}
+
+// sameOwnersStamped is sameOwners where a checkpointOwner counts only while the stamp of the ask names leaseOwner.
+func (e *expression) sameOwnersStamped(seen *core.Lease, withOwner bool) {
+	first := e.name(attrOwner)
+	if seen.Next == core.Nobody && withOwner {
+		if seen.Owner == core.Nobody {
+			e.require("attribute_not_exists(%s)", first)
+			return
+		}
+		e.requireEqual(attrOwner, text(string(seen.Owner)))
+	}
+	current, asked := e.name(attrCurrentOwner), e.name(attrAsked)
+	if seen.Next == core.Nobody {
+		e.require("(attribute_not_exists(%[1]s) OR attribute_not_exists(%[2]s) OR %[1]s = %[2]s OR attribute_not_exists(%[3]s) OR %[3]s <> %[2]s)", current, first, asked)
+		return
+	}
+	e.requireEqual(attrOwner, text(string(seen.Next)))
+	e.require("%s = %s", asked, first)
+	if withOwner {
+		e.requireEqual(attrCurrentOwner, text(string(seen.Owner)))
+	} else {
+		e.require("attribute_exists(%s) AND %s <> %s", current, current, first)
 	}
 }
 
@@ -226,6 +254,11 @@ func (e *expression) applyOwners(seen *core.Lease, set *core.Set) error {
 		} else {
 			e.put(c.attr, text(string(c.id)))
 		}
+	}
+	if current == core.Nobody {
+		e.drop(attrAsked)
+	} else {
+		e.put(attrAsked, text(string(first)))
 	}
 	return nil
 }

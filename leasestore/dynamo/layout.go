@@ -2,7 +2,6 @@ package dynamo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -11,100 +10,274 @@ import (
 	"github.com/shardwarden/shardwarden/core"
 )
 
-// Whether rows that are no leases may be written into the table. A KCL before 3.5 breaks on any of them (docs/reference/kcl.md V4), and a
-// table says only by what is in it who else may be reading it:
-//
-//	rows of the KCL's coordinator or of its workers        only 3.5 and later put them here           yes
-//	else a lease row without entityType                    an older KCL made it                        no
-//	else a table <app>-CoordinatorState, or it can't be
-//	told whether there is one                              KCL 3.0 to 3.4, or a migration under way    no
-//	else                                                   ours, 3.5's, or empty                       yes
-//
-// In a table of several streams KCL 3.5.0, too, breaks on rows that are no leases; it writes such itself, so ours change nothing.
-//
-// It is judged anew with each complete reading, and rows of ours are taken away again where it turns to no.
-type layout struct {
-	coordinator    presence // of the table <app>-CoordinatorState
-	untyped, typed bool     // as in reading
-	told           bool
-}
-
-type presence uint8
+// regime is by which rules leases change hands (docs/reference/kcl.md V7).
+type regime string
 
 const (
-	unknown presence = iota
-	absent
-	present
+	native regime = "native" // ours: workers ask each other
+	kcl2   regime = "kcl2"   // every worker takes
+	kcl3   regime = "kcl3"   // one assigns
 )
 
-// foreignRows answers the question, with the reason where it is no.
-func (l layout) foreignRows(app string) (ok bool, why string) {
+// phase is where the rows that are no leases stand (docs/reference/kcl.md 2.5).
+type phase uint8
+
+const (
+	oneTable    phase = iota // among the leases
+	threeTables              // in the side tables; both are read
+	moving                   // among the leases, but for the lock; both are read
+)
+
+// standing is what a store does, by what it has found.
+type standing struct {
+	found  LayoutKind // never Auto
+	regime regime
+	why    string // what the regime was told by
+	phase  phase
+
+	announce bool // workers have rows
+	silent   string
+	typed    bool // leases are created with an entityType
+	leads    bool
+}
+
+// lockAside and workersAside say in which table the lock is, and where rows of workers are written; leases are never aside.
+func (st *standing) lockAside() bool    { return st.phase != oneTable }
+func (st *standing) workersAside() bool { return st.phase == threeTables }
+
+// judge works out what to do. was is the regime so far. An error is a state that nothing is known about: then all stays as it is.
+func (f *findings) judge(want LayoutKind, coordinator string, was regime) (standing, error) {
+	ours, why := f.foreignRows(coordinator)
+	if want == Native {
+		return standing{found: Native, regime: native, announce: ours, silent: why, typed: f.typedRows(), leads: ours}, nil
+	}
+	var st standing
+	var err error
+	if st.phase, err = f.phase(want, coordinator); err != nil {
+		return st, err
+	}
+	version, table := f.version(st.phase)
+	if st.regime, st.why, err = f.regime(want, version, coordinator, was); err != nil {
+		return st, fmt.Errorf("%s row %s: %w", table, keyVersion, err)
+	}
+	st.found = f.layout(&st)
+
+	st.typed = want == KCL3Single || want != KCL2 && want != KCL3Tables && st.phase != threeTables && (f.typed || st.regime != kcl2 && f.typedRows())
+	among := f.typed || !f.untyped && f.coordinator != unknown // rows of workers may stand among the leases
 	switch {
-	case l.typed:
-		return true, ""
-	case l.untyped:
-		return false, "it has lease rows of a KCL older than 3.5, which fails on rows of other kinds"
-	case l.coordinator == present:
-		return false, fmt.Sprintf("there is a table %s-CoordinatorState, so a KCL older than 3.5 may use it, which fails on rows of other kinds", app)
-	case l.coordinator == unknown:
-		return false, fmt.Sprintf("it is not known whether there is a table %s-CoordinatorState of a KCL older than 3.5", app)
-	}
-	return true, ""
-}
-
-// typedRows reports whether lease rows get an entityType: where those of KCL 3.5 and later have one.
-func (s *Store) typedRows() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.layout.typed || !s.layout.untyped && s.layout.coordinator != present
-}
-
-// mayAnnounce reports whether worker rows may be written. It logs a no once.
-func (s *Store) mayAnnounce() bool {
-	s.mu.Lock()
-	ok, why := s.layout.foreignRows(s.app)
-	tell := !ok && !s.layout.told
-	s.layout.told = !ok
-	s.mu.Unlock()
-	if tell {
-		s.log.Info("workers are not announced in the lease table", "table", s.table, "why", why)
-	}
-	return ok
-}
-
-// saw keeps what a reading tells about the table. One that is not complete can add to it only.
-func (s *Store) saw(r *reading, complete bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if complete {
-		s.rows, s.layout.untyped, s.layout.typed = r.rows, r.untyped, r.typed
-		s.stale = staleWorkers(r.workers)
-		return
-	}
-	s.layout.untyped, s.layout.typed = s.layout.untyped || r.untyped, s.layout.typed || r.typed
-}
-
-// findCoordinator looks for the table of KCL 3.0 to 3.4. Not being allowed to is no reason not to start: the answer is then the safe one.
-func (s *Store) findCoordinator(ctx context.Context) error {
-	name := s.app + "-CoordinatorState"
-	_, err := call(ctx, s, operation{name: "DescribeTable", table: name}, s.client.DescribeTable, &dynamodb.DescribeTableInput{TableName: &name})
-	found := present
-	switch {
-	case err == nil:
-	case errors.Is(err, core.ErrNotFound):
-		found = absent
-	case errors.Is(err, core.ErrDenied), errors.Is(err, core.ErrInvalid):
-		found = unknown
+	case want == KCL2:
+		st.silent = "the layout kcl2 has leases only"
+	case st.regime == native:
+		st.announce, st.silent = ours, why
+	case st.regime == kcl2 && version != versionUpgrade:
+		st.silent = "each worker takes leases for itself, and is counted by those it owns"
+	case st.phase == oneTable && !among:
+		st.silent = untypedLeases
 	default:
-		return err
+		st.announce = true
 	}
-	s.mu.Lock()
-	s.layout.coordinator = found
-	s.mu.Unlock()
-	if found == unknown {
-		s.log.Info("cannot tell whether a KCL older than 3.5 uses the application name", "table", name, "err", err)
+	st.leads = want != KCL2 && (st.regime == kcl3 || st.regime == native) && (st.phase != oneTable || among)
+	return st, nil
+}
+
+func (f *findings) phase(want LayoutKind, coordinator string) (phase, error) {
+	if f.coordinator != present {
+		return oneTable, nil
+	}
+	switch tm := tableMigration(f.side.text(keyTables, attrTables)); tm {
+	case "", migrationInit:
+		if want == KCL3Single {
+			return 0, fmt.Errorf("layout kcl3-single: there is a table %s of KCL 3.0 to 3.4, and its row %s does not say that every worker is ready for one table (it is %q): take Auto or kcl3-tables until the KCL has moved (migrateAllEntitiesToLeaseTable), or delete the table if nobody uses it: %w",
+				coordinator, keyTables, tm, core.ErrInvalid)
+		}
+		return threeTables, nil
+	case migrationDeployed:
+		if want == KCL3Single { // as a Java worker with migrateAllEntitiesToLeaseTable
+			return moving, nil
+		}
+		return threeTables, nil
+	case migrationPending:
+		if want == KCL3Tables { // as one without
+			return threeTables, nil
+		}
+		return moving, nil
+	case migrationComplete:
+		return oneTable, nil
+	default:
+		return 0, fmt.Errorf("table %s row %s: %s is %q: expected %s; this version does not know it, so nothing is changed by it: %w", coordinator, keyTables, attrTables, clip(string(tm)), expectedMigration, core.ErrInvalid)
+	}
+}
+
+// version is what the row Migration3.0 says, and in which table; it moves from one to the other while tables become one.
+func (f *findings) version(p phase) (v clientVersion, table string) {
+	first, second, names := f.side, f.rows, [2]string{"coordinator's", "lease table's"}
+	if p != threeTables {
+		first, second, names = f.rows, f.side, [2]string{"lease table's", "coordinator's"}
+	}
+	if v := clientVersion(first.text(keyVersion, attrVersion)); v != "" || p == oneTable {
+		return v, names[0]
+	}
+	return clientVersion(second.text(keyVersion, attrVersion)), names[1]
+}
+
+func (f *findings) regime(want LayoutKind, v clientVersion, coordinator string, was regime) (regime, string, error) {
+	switch v {
+	case version3, version3Or2:
+		return kcl3, fmt.Sprintf("row %s says %s", keyVersion, v), nil
+	case version2, versionUpgrade:
+		return kcl2, fmt.Sprintf("row %s says %s", keyVersion, v), nil
+	case "":
+	default:
+		return "", "", fmt.Errorf("%s is %q: expected %s; this version does not know it, so the rules stay as they are: %w", attrVersion, clip(string(v)), expectedVersion, core.ErrInvalid)
+	}
+	switch {
+	case want == KCL2:
+		return kcl2, "the layout is kcl2", nil
+	case want == KCL3Tables, want == KCL3Single:
+		return kcl3, "the layout is " + want.String(), nil
+	case was == kcl3: // only that row takes it back, as with Java's workers
+		return kcl3, "so it was before, and no row " + keyVersion + " says otherwise", nil
+	case f.coordinator == present && tableMigration(f.side.text(keyTables, attrTables)) != migrationComplete:
+		return kcl3, "there is a table " + coordinator, nil
+	case f.rows[keyLeader] != nil:
+		return kcl3, "there is a row " + keyLeader, nil
+	case f.java:
+		return kcl3, "there are rows of Java's workers", nil
+	case f.untyped:
+		return kcl2, "there are leases of a KCL older than 3.5 and nothing of a newer one", nil
+	case f.taken:
+		return kcl2, "leases were taken by workers of another library, and nothing says that one assigns them", nil
+	}
+	return native, "there is nothing of the KCL", nil
+}
+
+// layout is what a tool shows as the layout found.
+func (f *findings) layout(st *standing) LayoutKind {
+	switch {
+	case st.phase != oneTable:
+		return KCL3Tables
+	case st.regime == native:
+		return Native
+	case st.regime == kcl2 && !f.typed:
+		return KCL2
+	}
+	return KCL3Single
+}
+
+// contradicts says why a table can't be what the layout says it is. It is asked at the start, before anything is made of the table.
+func (f *findings) contradicts(want LayoutKind, table, coordinator string, st *standing) error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("table %s, layout %s: %s: %w", table, want, fmt.Sprintf(format, args...), core.ErrInvalid)
+	}
+	mine := f.rows[keyVersion] != nil || f.rows[keyLeader] != nil || f.java
+	switch {
+	case want == KCL2 && st.regime == kcl3:
+		return refuse("%s: its leases are assigned by a leader, which a worker that takes for itself would work against; take Auto, or roll the fleet back (leases migrate --to kcl2)", st.why)
+	case want == KCL3Tables && f.coordinator != present && mine:
+		return refuse("it has everything in one table, as KCL 3.5 and later; a table %s would mislead their workers; take Auto or kcl3-single", coordinator)
+	case want == KCL3Tables && f.coordinator == present && st.phase == oneTable:
+		return refuse("it has moved into one table (%s says %s); take Auto or kcl3-single", keyTables, migrationComplete)
+	case (want == KCL3Tables || want == KCL3Single) && f.coordinator != present && f.untyped && !f.typed:
+		return refuse("its leases were made by a KCL older than 3.5, and nothing says that its workers are gone; take Auto or kcl2, or take the fleet over (leases migrate --to kcl3)")
 	}
 	return nil
+}
+
+// rejudge works out anew what to do after something was found. It says once what is new.
+func (s *Store) rejudge() error {
+	const about = "its state is not known, and all stays as it is"
+	s.mu.Lock()
+	st, err := s.found.judge(s.kind, s.coordinatorName(), s.standing.regime)
+	if err == nil {
+		s.standing = st
+	}
+	before := s.rules
+	tell := err == nil && s.kind != Native && st.regime != before
+	if tell {
+		s.rules = st.regime
+	}
+	s.mu.Unlock()
+	if err != nil {
+		err = fmt.Errorf("table %s: %w", s.table, err)
+		s.complain(about, err)
+		return err
+	}
+	s.complain(about, nil)
+	if tell {
+		s.log.Info("rules of the lease table", "table", s.table, "regime", string(st.regime), "was", string(before), "why", st.why)
+	}
+	return nil
+}
+
+// complain logs a trouble that lasts, once; nil: it is over.
+func (s *Store) complain(about string, err error) {
+	now := ""
+	if err != nil {
+		now = err.Error()
+	}
+	s.mu.Lock()
+	news := now != s.said[about]
+	s.said[about] = now
+	s.mu.Unlock()
+	if news && err != nil {
+		s.log.Error("lease table can't be followed", "table", s.table, "what", about, "err", err)
+	}
+}
+
+// SharedWith implements [core.Sharer]: by the rules that the last complete reading showed, or [Store.Prepare]. nil in the native layout.
+func (s *Store) SharedWith() *core.Foreigners {
+	if s.kind == Native {
+		return nil
+	}
+	switch st := s.now(); st.regime {
+	case kcl3:
+		return &core.Foreigners{Regime: string(kcl3), Led: true, KeepFinished: true, Announce: announceEvery}
+	case kcl2:
+		return &core.Foreigners{Regime: string(kcl2), Steal: true, KeepFinished: true, Lister: lister}
+	}
+	return &core.Foreigners{Regime: string(native), Steal: true, KeepFinished: true}
+}
+
+// now is how things stand.
+func (s *Store) now() standing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.standing
+}
+
+// stamped reports whether an ask counts only with its stamp (see attrAsked).
+func (s *Store) stamped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.standing.regime == kcl2
+}
+
+// mayAnnounce reports whether worker rows may be written, and how things stand. It logs a no once.
+func (s *Store) mayAnnounce() (st standing, ok bool) {
+	s.mu.Lock()
+	st = s.standing
+	tell := !st.announce && !s.told
+	s.told = !st.announce
+	s.mu.Unlock()
+	if tell {
+		s.log.Info("workers are not announced in the lease table", "table", s.table, "why", st.silent)
+	}
+	return st, st.announce
+}
+
+// saw keeps what a reading tells about the table. One that is not complete can add to it only, and changes no rules.
+func (s *Store) saw(r *reading, complete bool) {
+	s.mu.Lock()
+	if complete {
+		r.marks.since(s.found.marks)
+		s.rows, s.found.marks = r.rows, r.marks
+	} else {
+		s.found.merge(r.marks)
+	}
+	s.mu.Unlock()
+	if complete {
+		_ = s.rejudge() // it has been said; the rules stay
+	}
 }
 
 // sample reads the beginning of a table that was found: whether it can be read at all, whose rows it has, and which kinds.
@@ -114,7 +287,7 @@ func (s *Store) sample(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &reading{workers: map[core.WorkerID]workerRow{}}
+	r := newReading()
 	strangers := 0
 	for _, row := range out.Items {
 		if kindOf(row) == isOther && row[attrEntity] == nil {

@@ -39,7 +39,7 @@ func (s *Store) PlanSeveralStreams(ctx context.Context, stream core.StreamID, wa
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	rows, err := s.rawRows(ctx)
+	rows, err := s.scanTable(ctx, s.table)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (s *Store) PlanSeveralStreams(ctx context.Context, stream core.StreamID, wa
 		if kindOf(row) != isLease || ofSeveral(row) {
 			continue
 		}
-		l, err := decodeLease(row)
+		l, err := decodeLease(row, s.stamped())
 		if err != nil {
 			return nil, fmt.Errorf("table %s: %w; mend or delete the row first", s.table, err)
 		}
@@ -113,7 +113,7 @@ func (m *Migration) sameThere(ctx context.Context, key string, l *core.Lease) er
 	if err != nil {
 		return err
 	}
-	there, err := decodeLease(out.Item)
+	there, err := decodeLease(out.Item, s.stamped())
 	if err == nil && there.Checkpoint.Equal(l.Checkpoint) {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (m *Migration) sameThere(ctx context.Context, key string, l *core.Lease) er
 
 // signs is what of each row shows that somebody lives, by key.
 func (s *Store) signs(ctx context.Context) (map[string]string, error) {
-	rows, err := s.rawRows(ctx)
+	rows, err := s.scanTable(ctx, s.table)
 	if err != nil {
 		return nil, err
 	}
@@ -135,19 +135,4 @@ func (s *Store) signs(ctx context.Context) (map[string]string, error) {
 
 func sign(row Attributes) string {
 	return describe(row[attrCounter]) + describe(row[attrUpdated]) + describe(row[attrBeat])
-}
-
-func (s *Store) rawRows(ctx context.Context) (rows []Attributes, err error) {
-	in := &dynamodb.ScanInput{TableName: &s.table, ConsistentRead: new(true)}
-	for {
-		out, err := call(ctx, s, retried("Scan"), s.client.Scan, in)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, out.Items...)
-		if len(out.LastEvaluatedKey) == 0 {
-			return rows, nil
-		}
-		in.ExclusiveStartKey = out.LastEvaluatedKey
-	}
 }

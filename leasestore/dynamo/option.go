@@ -25,6 +25,11 @@ type settings struct {
 	recovery         bool
 	deleteProtection bool
 	several          bool
+	kind             LayoutKind
+	coordinatorTable string
+	metricsTable     string
+	leaderLease      time.Duration
+	noMetrics        bool
 }
 
 // Table names the table, where it is not called like the application.

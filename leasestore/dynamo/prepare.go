@@ -34,16 +34,7 @@ func (s *Store) Prepare(ctx context.Context) error {
 	}
 	wait, cancel := context.WithTimeoutCause(ctx, tableWait, fmt.Errorf("table %s can still not be used after %v: %w", s.table, tableWait, core.ErrUnavailable))
 	defer cancel()
-	created, err := s.makeTable(wait)
-	if err == nil && created {
-		err = s.enableRecovery(wait)
-	}
-	if err == nil {
-		err = s.findCoordinator(wait)
-	}
-	if err == nil {
-		err = s.sample(wait)
-	}
+	err := s.prepare(wait)
 	switch {
 	case err == nil:
 		return nil
@@ -51,6 +42,63 @@ func (s *Store) Prepare(ctx context.Context) error {
 		return context.Cause(wait)
 	}
 	return err
+}
+
+func (s *Store) prepare(ctx context.Context) error {
+	created, err := s.makeTable(ctx)
+	if err == nil && created {
+		err = s.enableRecovery(ctx)
+	}
+	if err == nil {
+		err = s.findCoordinator(ctx)
+	}
+	if err == nil {
+		err = s.sample(ctx)
+	}
+	switch {
+	case err != nil:
+		return err
+	case s.kind == Native:
+		return s.rejudge()
+	}
+	return s.prepareShared(ctx)
+}
+
+// prepareShared finds out by which rules the table is shared, and refuses a layout that it can't have, before anything is made for it.
+func (s *Store) prepareShared(ctx context.Context) error {
+	err := s.askCoordinator(ctx)
+	if err != nil && (s.kind != KCL2 || !errors.Is(err, core.ErrDenied)) {
+		return err
+	}
+	for _, key := range []string{keyVersion, keyLeader} { // the sample may not have met them
+		row, err := s.readRow(ctx, s.table, attrKey, key)
+		if err != nil && !errors.Is(err, core.ErrNotFound) {
+			return err
+		}
+		if err == nil {
+			s.mu.Lock()
+			s.found.rows[key], s.found.typed = row, true
+			s.mu.Unlock()
+		}
+	}
+	if err := s.rejudge(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	err = s.found.contradicts(s.kind, s.table, s.coordinatorName(), &s.standing)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if s.kind == KCL3Tables {
+		if err := s.makeSideTables(ctx); err != nil {
+			return err
+		}
+	}
+	if s.kind == KCL3Tables || s.kind == KCL3Single {
+		return s.makeIndex(ctx)
+	}
+	return nil
 }
 
 // makeTable returns once the table is there and can be used, and whether it was this call that created it.
@@ -142,7 +190,9 @@ func (s *Store) probe(ctx context.Context, denied error) (tableState, error) {
 	return tableComing, err
 }
 
-func (s *Store) verify(t *types.TableDescription) error {
+func (s *Store) verify(t *types.TableDescription) error { return verifyKey(t, s.table, attrKey) }
+
+func verifyKey(t *types.TableDescription, table, key string) error {
 	kinds := map[string]types.ScalarAttributeType{}
 	for _, d := range t.AttributeDefinitions {
 		kinds[value(d.AttributeName)] = d.AttributeType
@@ -152,12 +202,12 @@ func (s *Store) verify(t *types.TableDescription) error {
 	for _, k := range t.KeySchema {
 		name := value(k.AttributeName)
 		is = append(is, fmt.Sprintf("%s key %s (%s)", strings.ToLower(string(k.KeyType)), name, kinds[name]))
-		right = right && k.KeyType == types.KeyTypeHash && name == attrKey && kinds[name] == types.ScalarAttributeTypeS
+		right = right && k.KeyType == types.KeyTypeHash && name == key && kinds[name] == types.ScalarAttributeTypeS
 	}
 	if right {
 		return nil
 	}
-	return fmt.Errorf("table %s has %s: expected hash key %s (S) alone; it belongs to another application: choose another name: %w", s.table, strings.Join(is, " and "), attrKey, core.ErrInvalid)
+	return fmt.Errorf("table %s has %s: expected hash key %s (S) alone; it belongs to another application: choose another name: %w", table, strings.Join(is, " and "), key, core.ErrInvalid)
 }
 
 // create asks for the table in the layout of KCL 3.5: one table, without the index over owners, which only Java's workers read (theirs

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"strconv"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -14,118 +14,56 @@ import (
 	"github.com/shardwarden/shardwarden/core"
 )
 
-// loadCPU is the figure of core.WorkerInfo.Load that the KCL has a name for.
-const loadCPU = "cpu"
+// announceEvery is how often the KCL's workers write their rows; one not written for twice as long is nobody's to them
+// (workerMetricsReporterFreqInMillis, docs/reference/kcl.md 2.2).
+const announceEvery = 30 * time.Second
 
-// workerRow is a worker as the table shows it.
-type workerRow struct {
-	info    core.WorkerInfo
-	ours    bool
-	updated int64 // wall clock of whoever wrote it, seconds; only to find rows that are long dead
+// asideEvery is how old what is known of the table of workers' metrics may be. Its rows change each announceEvery, and with a scan of it for each look
+// a worker would make more calls than one of Java's.
+const asideEvery = 10 * time.Second
+
+// place is where a row of a worker is or was: among the leases, or aside.
+type place bool
+
+const (
+	among place = false
+	aside place = true
+)
+
+func (s *Store) placed(p place) (table, keyAttr string) {
+	if p == aside {
+		return s.metricsName(), attrMetricKey
+	}
+	return s.table, attrKey
 }
 
-// decodeWorker reads the row of a worker, Java's or ours. What it cannot read it leaves out: a worker is counted by its key and its beat.
-func decodeWorker(row Attributes) workerRow {
-	r := rowReader{row: row}
-	w := workerRow{info: core.WorkerInfo{ID: core.WorkerID(r.text(attrKey))}}
-	if n, ok := row[attrUpdated].(*types.AttributeValueMemberN); ok {
-		w.info.Beat = n.Value
-		w.updated, _ = strconv.ParseInt(n.Value, 10, 64)
-	}
-	if beat, ok := row[attrBeat].(*types.AttributeValueMemberS); ok {
-		w.info.Beat, w.ours = beat.Value, true
-	}
-	load := map[string]float64{}
-	if all, ok := row[attrStats].(*types.AttributeValueMemberM); ok {
-		if list, ok := all.Value[statCPU].(*types.AttributeValueMemberL); ok && len(list.Value) > 0 {
-			// Oldest first; below 0: no sample in that period.
-			if f, ok := figure(list.Value[len(list.Value)-1]); ok && f >= 0 {
-				load[loadCPU] = f
-			}
-		}
-	}
-	if more, ok := row[attrLoad].(*types.AttributeValueMemberM); ok {
-		for name, v := range more.Value {
-			if f, ok := figure(v); ok {
-				load[name] = f
-			}
-		}
-	}
-	if len(load) > 0 {
-		w.info.Load = load
-	}
-	return w
-}
-
-func figure(v types.AttributeValue) (float64, bool) {
-	n, ok := v.(*types.AttributeValueMemberN)
-	if !ok {
-		return 0, false
-	}
-	f, err := strconv.ParseFloat(n.Value, 64)
-	return f, err == nil && !math.IsInf(f, 0) && !math.IsNaN(f)
-}
-
-// announcement is the worker row in the format of the KCL (docs/reference/kcl.md 2.2): a worker without figures counts there by the
-// throughput of its leases. The support code says that it may live beside other kinds of rows, which is true; without it a worker that owns
-// leases would hold up the KCL's migration to one table (V9).
-func announcement(w core.WorkerInfo, now time.Time) (*expression, error) {
-	seconds := number(now.Unix())
-	stats, ranges, more := Attributes{}, Attributes{}, Attributes{}
-	for name, f := range w.Load {
-		if math.IsNaN(f) || math.IsInf(f, 0) {
-			return nil, fmt.Errorf("worker %s: load %q is %v: %w", w.ID, name, f, core.ErrInvalid)
-		}
-		v := &types.AttributeValueMemberN{Value: javaDouble(f)}
-		if name == loadCPU {
-			stats[statCPU] = &types.AttributeValueMemberL{Value: []types.AttributeValue{v}}
-			ranges[statCPU] = &types.AttributeValueMemberL{Value: []types.AttributeValue{number(100)}}
-		} else {
-			more[name] = v
-		}
-	}
-	beat := w.Beat
-	if beat == "" {
-		beat = strconv.FormatInt(now.UnixNano(), 10)
-	}
-	e := newExpression()
-	e.require("(attribute_not_exists(%s) OR %s = %s)", e.name(attrKey), e.name(attrEntity), e.value(text(entityWorker)))
-	e.put(attrEntity, text(entityWorker))
-	e.put(attrUpdated, seconds)
-	e.put(attrStats, &types.AttributeValueMemberM{Value: stats})
-	e.put(attrRanges, &types.AttributeValueMemberM{Value: ranges})
-	e.put(attrSupport, number(1))
-	e.put(attrSupportAt, seconds)
-	e.put(attrBeat, text(beat))
-	if len(more) > 0 {
-		e.put(attrLoad, &types.AttributeValueMemberM{Value: more})
-	} else {
-		e.drop(attrLoad)
-	}
-	return e, nil
-}
-
-// Announce implements [core.Presence]: w.Beat must differ each time; where it is empty the store makes one. In a table that a KCL older
-// than 3.5 may use it writes nothing, since that would break it; the worker is then counted by the leases it owns.
+// Announce implements [core.Presence]: w.Beat must differ each time; where it is empty the store makes one. Where a KCL older than 3.5 may read the
+// table, and where workers only take, it writes nothing; the worker is then counted by the leases it owns.
 func (s *Store) Announce(ctx context.Context, w core.WorkerInfo) error {
 	if w.ID == core.Nobody {
 		return fmt.Errorf("worker without an id: %w", core.ErrInvalid)
 	}
-	if !s.mayAnnounce() {
+	st, ok := s.mayAnnounce()
+	if !ok {
 		return s.unannounce(ctx, w.ID)
 	}
-	e, err := announcement(w, time.Now())
+	to := place(st.workersAside())
+	table, keyAttr := s.placed(to)
+	e, err := announcement(w, time.Now(), s.averages(w), keyAttr)
 	if err != nil {
 		return err
 	}
-	s.remember(w.ID, true)
-	_, err = call(ctx, s, once("UpdateItem"), s.updates.once, &dynamodb.UpdateItemInput{
-		TableName: &s.table, Key: Attributes{attrKey: text(string(w.ID))},
+	before, there := s.remember(w.ID, to)
+	_, err = call(ctx, s, operation{name: "UpdateItem", once: true, table: table}, s.updates.once, &dynamodb.UpdateItemInput{
+		TableName: &table, Key: Attributes{keyAttr: text(string(w.ID))},
 		ConditionExpression: e.condition(), UpdateExpression: e.update(),
 		ExpressionAttributeNames: e.attributeNames(), ExpressionAttributeValues: e.placeholders(),
 	})
 	if errors.Is(err, core.ErrConflict) {
-		return fmt.Errorf("worker id %q is the key of another row of table %s: choose another id: %w", w.ID, s.table, core.ErrInvalid)
+		return fmt.Errorf("worker id %q is the key of another row of table %s: choose another id: %w", w.ID, table, core.ErrInvalid)
+	}
+	if err == nil && there && before != to { // the KCL's migration waits until the old table has none
+		err = s.removeWorker(ctx, before, w.ID, nil)
 	}
 	if err == nil {
 		s.sweep(ctx)
@@ -135,9 +73,21 @@ func (s *Store) Announce(ctx context.Context, w core.WorkerInfo) error {
 
 // Withdraw implements [core.Presence].
 func (s *Store) Withdraw(ctx context.Context, id core.WorkerID) error {
-	err := s.removeWorker(ctx, id, nil)
+	if s.kind == KCL2 {
+		return nil
+	}
+	s.mu.Lock()
+	at, there := s.announced[id]
+	if !there {
+		at = place(s.standing.workersAside())
+	}
+	s.mu.Unlock()
+	err := s.removeWorker(ctx, at, id, nil)
 	if err == nil {
-		s.remember(id, false)
+		s.mu.Lock()
+		delete(s.announced, id)
+		delete(s.aside.rows, id)
+		s.mu.Unlock()
 	}
 	return err
 }
@@ -145,7 +95,7 @@ func (s *Store) Withdraw(ctx context.Context, id core.WorkerID) error {
 // unannounce takes back a row that was written before the table was seen to be one that must not have it.
 func (s *Store) unannounce(ctx context.Context, id core.WorkerID) error {
 	s.mu.Lock()
-	there := s.announced[id]
+	_, there := s.announced[id]
 	s.mu.Unlock()
 	if !there {
 		return nil
@@ -153,25 +103,27 @@ func (s *Store) unannounce(ctx context.Context, id core.WorkerID) error {
 	return s.Withdraw(ctx, id)
 }
 
-func (s *Store) remember(id core.WorkerID, announced bool) {
+// remember notes where a worker is announced, and says where it was before.
+func (s *Store) remember(id core.WorkerID, at place) (before place, there bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if announced {
-		s.announced[id] = true
-	} else {
-		delete(s.announced, id)
-	}
+	before, there = s.announced[id]
+	s.announced[id] = at
+	return before, there
 }
 
 // removeWorker deletes a worker's row: with updated only if it was not written since.
-func (s *Store) removeWorker(ctx context.Context, id core.WorkerID, updated types.AttributeValue) error {
+func (s *Store) removeWorker(ctx context.Context, at place, id core.WorkerID, updated types.AttributeValue) error {
+	table, keyAttr := s.placed(at)
 	e := newExpression()
-	e.requireEqual(attrEntity, text(entityWorker)) // never a lease
+	if at == among {
+		e.requireEqual(attrEntity, text(entityWorker)) // never a lease
+	}
 	if updated != nil {
 		e.requireEqual(attrUpdated, updated)
 	}
-	_, err := call(ctx, s, once("DeleteItem"), s.client.DeleteItem, &dynamodb.DeleteItemInput{
-		TableName: &s.table, Key: Attributes{attrKey: text(string(id))},
+	_, err := call(ctx, s, operation{name: "DeleteItem", once: true, table: table}, s.client.DeleteItem, &dynamodb.DeleteItemInput{
+		TableName: &table, Key: Attributes{keyAttr: text(string(id))},
 		ConditionExpression: e.condition(), ExpressionAttributeNames: e.attributeNames(), ExpressionAttributeValues: e.placeholders(),
 	})
 	if errors.Is(err, core.ErrConflict) { // none there, or alive after all
@@ -180,44 +132,111 @@ func (s *Store) removeWorker(ctx context.Context, id core.WorkerID, updated type
 	return err
 }
 
-// Workers that crash leave their rows behind, and new ones have new ids. Those not written for a day are removed, as the KCL's leader does
-// (staleWorkerMetricsEntryCleanupDuration): a day by the clock of the newest row, and by ours, so that one wrong clock removes nothing.
-const (
-	staleAfter  = 24 * 60 * 60 // seconds
-	sweepAtOnce = 5
-)
-
-type staleWorker struct {
-	id      core.WorkerID
-	updated int64
+// asideReading is the table of workers' metrics as last read.
+type asideReading struct {
+	rows map[core.WorkerID]workerRow
+	at   time.Time
 }
 
-func staleWorkers(workers map[core.WorkerID]workerRow) []staleWorker {
-	var newest int64
-	for _, w := range workers {
-		newest = max(newest, w.updated)
+// workersAside reads the table of workers' metrics, or remembers it.
+func (s *Store) workersAside(ctx context.Context) (map[core.WorkerID]workerRow, error) {
+	s.mu.Lock()
+	last := asideReading{maps.Clone(s.aside.rows), s.aside.at}
+	s.mu.Unlock()
+	if !last.at.IsZero() && time.Since(last.at) < asideEvery {
+		return last.rows, nil
 	}
-	newest = min(newest, time.Now().Unix())
-	var out []staleWorker
-	for id, w := range workers {
-		if w.ours && w.updated > 0 && w.updated < newest-staleAfter {
-			out = append(out, staleWorker{id, w.updated})
+	began := time.Now()
+	rows, err := s.scanTable(ctx, s.metricsName())
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[core.WorkerID]workerRow, len(rows))
+	for _, row := range rows {
+		if w := decodeWorker(row, attrMetricKey); w.info.ID != core.Nobody {
+			all[w.info.ID] = w
 		}
+	}
+	s.mu.Lock()
+	s.aside = asideReading{maps.Clone(all), began}
+	s.mu.Unlock()
+	return all, nil
+}
+
+// scanTable is all rows of a table, strongly consistent.
+func (s *Store) scanTable(ctx context.Context, table string) (rows []Attributes, err error) {
+	in := &dynamodb.ScanInput{TableName: &table, ConsistentRead: new(true)}
+	for {
+		out, err := call(ctx, s, operation{name: "Scan", table: table}, s.client.Scan, in)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, out.Items...)
+		if len(out.LastEvaluatedKey) == 0 {
+			return rows, nil
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
+
+// roster is who a look shows of the workers that were read, by id.
+func (s *Store) roster(st standing, all map[core.WorkerID]workerRow) []core.WorkerInfo {
+	var out []core.WorkerInfo
+	if s.kind != Native && st.regime == kcl2 { // who takes counts who owns
+		return nil
+	}
+	alive := s.alive(all)
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		w := all[id]
+		if w.unfit != "" && !w.ours || !alive(id) {
+			continue
+		}
+		if !w.ours || st.regime == kcl3 {
+			w.info.Every = announceEvery
+		}
+		out = append(out, w.info)
 	}
 	return out
 }
 
-// sweep is best effort: what fails is tried again after the next reading.
-func (s *Store) sweep(ctx context.Context) {
+// staleness is how old the KCL lets a row grow.
+const staleness = 2 * announceEvery
+
+// pulse is when a worker's beat was last seen to move, by our clock.
+type pulse struct {
+	beat  string
+	moved time.Time // zero: never
+}
+
+// alive judges by the rows' own times what may be left over from workers long gone. The times are by clocks that may be wrong. So a row is old only
+// against the newest of the others' and against our own clock, and whose beat has been seen to move lives, whatever its clock says. Whoever dies
+// under our eyes is the engine's to notice.
+func (s *Store) alive(all map[core.WorkerID]workerRow) func(core.WorkerID) bool {
+	if s.kind == Native {
+		return func(core.WorkerID) bool { return true }
+	}
+	now := time.Now()
 	s.mu.Lock()
-	n := min(len(s.stale), sweepAtOnce)
-	some := s.stale[:n:n]
-	s.stale = s.stale[n:]
-	s.mu.Unlock()
-	for _, w := range some {
-		if err := s.removeWorker(ctx, w.id, number(w.updated)); err != nil {
-			s.log.Debug("row of a worker that is gone could not be removed", "worker", w.id, "err", err)
-			return
+	defer s.mu.Unlock()
+	newest := int64(0)
+	pulses := make(map[core.WorkerID]pulse, len(all))
+	for id, w := range all {
+		p, seen := s.pulses[id]
+		switch {
+		case !seen:
+			p.beat = w.info.Beat
+		case p.beat != w.info.Beat:
+			p = pulse{w.info.Beat, now}
 		}
+		pulses[id] = p
+		if _, mine := s.announced[id]; !mine {
+			newest = max(newest, w.updated)
+		}
+	}
+	s.pulses = pulses
+	oldest := min(newest, now.Unix()) - int64(staleness/time.Second)
+	return func(id core.WorkerID) bool {
+		p := pulses[id]
+		return all[id].updated >= oldest || !p.moved.IsZero() && now.Sub(p.moved) <= staleness
 	}
 }

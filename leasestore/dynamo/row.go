@@ -48,14 +48,17 @@ func kindOf(row Attributes) kind {
 }
 
 // decodeLease reads a lease row of any KCL and of ours. Key.Stream is what its key or its stamp says, empty where only others have
-// written the row of a table of one stream. Columns it does not know are in Raw. An error is a *core.RowError.
-func decodeLease(row Attributes) (core.Lease, error) {
+// written the row of a table of one stream. stamped: an ask counts only with its stamp. Columns it does not know are in Raw. An error is a
+// *core.RowError.
+func decodeLease(row Attributes, stamped bool) (core.Lease, error) {
 	r := rowReader{row: row}
 	key := r.text(attrKey)
 	l := core.Lease{Key: r.keyOf()}
-	// docs/reference/kcl.md 3.5: leaseOwner is the next owner as long as checkpointOwner names the current one.
+	// docs/reference/kcl.md 3.5: leaseOwner is the next owner as long as checkpointOwner names the current one. A KCL 2.x, which does not know
+	// that, changes leaseOwner and leaves checkpointOwner behind: beside such workers only an ask with a stamp that fits is one.
 	l.Owner = core.WorkerID(r.optional(attrOwner))
-	if current := core.WorkerID(r.optional(attrCurrentOwner)); current != core.Nobody {
+	asked := core.WorkerID(r.optional(attrAsked))
+	if current := core.WorkerID(r.optional(attrCurrentOwner)); current != core.Nobody && (!stamped || l.Owner != core.Nobody && asked == l.Owner) {
 		if l.Owner != current {
 			l.Next = l.Owner
 		}
@@ -128,6 +131,7 @@ func encodeLease(l *core.Lease, stream core.StreamID, entity bool) (Attributes, 
 	}
 	put(attrOwner, text(string(owner)), owner != core.Nobody)
 	put(attrCurrentOwner, text(string(current)), current != core.Nobody)
+	put(attrAsked, text(string(l.Next)), current != core.Nobody)
 	if p := l.Pending; p != nil {
 		if err := storable(&p.At); err != nil {
 			return nil, fmt.Errorf("pending: %w", err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"maps"
-	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"golang.org/x/sync/errgroup"
@@ -37,8 +36,11 @@ type reading struct {
 	bad     []*core.RowError
 	workers map[core.WorkerID]workerRow
 	rows    int64
-	untyped bool // there are lease rows without entityType: made by a KCL before 3.5
-	typed   bool // there are rows that only KCL 3.5 and later bear
+	marks
+}
+
+func newReading() *reading {
+	return &reading{workers: map[core.WorkerID]workerRow{}, marks: newMarks()}
 }
 
 func (r *reading) add(s *Store, row Attributes, want wanted) error {
@@ -47,13 +49,14 @@ func (r *reading) add(s *Store, row Attributes, want wanted) error {
 	case isOther:
 	case isCoordinator:
 		r.typed = true
+		r.marks.rows[plain(row[attrKey])] = row
 	case isWorker:
-		w := decodeWorker(row)
+		w := decodeWorker(row, attrKey)
 		r.workers[w.info.ID] = w
 		// Rows of ours prove nothing about who else reads the table.
-		r.typed = r.typed || !w.ours
+		r.typed, r.java = r.typed || !w.ours, r.java || !w.ours
 	case isLease:
-		r.untyped = r.untyped || row[attrEntity] == nil
+		r.marks.lease(row)
 		l, err := s.lease(row, want.one)
 		if bad, ok := errors.AsType[*core.RowError](err); ok {
 			if want.has(bad.Key.Stream) {
@@ -72,12 +75,21 @@ func (r *reading) add(s *Store, row Attributes, want wanted) error {
 
 func (r *reading) merge(o *reading) {
 	r.leases, r.bad, r.rows = append(r.leases, o.leases...), append(r.bad, o.bad...), r.rows+o.rows
-	r.untyped, r.typed = r.untyped || o.untyped, r.typed || o.typed
+	r.marks.merge(o.marks)
 	maps.Copy(r.workers, o.workers)
 }
 
-// scan reads the whole table, strongly consistent, or fails.
+// scan reads the whole table, strongly consistent, or fails. Where it shows that rows mean something else than was thought it reads again.
 func (s *Store) scan(ctx context.Context, streams []core.StreamID) (*reading, error) {
+	stamped := s.stamped()
+	r, err := s.scanOnce(ctx, streams)
+	if err == nil && s.stamped() != stamped {
+		return s.scanOnce(ctx, streams)
+	}
+	return r, err
+}
+
+func (s *Store) scanOnce(ctx context.Context, streams []core.StreamID) (*reading, error) {
 	one, err := s.bind(streams...)
 	if err != nil {
 		return nil, err
@@ -91,6 +103,7 @@ func (s *Store) scan(ctx context.Context, streams []core.StreamID) (*reading, er
 	}
 	parts := make([]*reading, s.segments())
 	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { s.askIfDue(gctx); return nil })
 	for i := range parts {
 		g.Go(func() (err error) {
 			parts[i], err = s.scanSegment(gctx, int32(i), int32(len(parts)), want)
@@ -113,7 +126,7 @@ func (s *Store) scanSegment(ctx context.Context, segment, of int32, want wanted)
 	if of > 1 {
 		in.Segment, in.TotalSegments = &segment, &of
 	}
-	r := &reading{workers: map[core.WorkerID]workerRow{}}
+	r := newReading()
 	for {
 		out, err := call(ctx, s, retried("Scan"), s.client.Scan, in)
 		if err != nil {
@@ -159,15 +172,27 @@ func (s *Store) List(ctx context.Context, streams ...core.StreamID) iter.Seq2[co
 	}
 }
 
-// Look implements [core.Presence] with one scan. Workers come by id.
+// Look implements [core.Presence]: with one scan, and where Java's workers have a table for their metrics, now and then with one of that. Workers
+// come by id.
 func (s *Store) Look(ctx context.Context, streams ...core.StreamID) (core.Sight, error) {
 	r, err := s.scan(ctx, streams)
 	if err != nil {
 		return core.Sight{}, err
 	}
-	sight := core.Sight{Leases: r.leases, Bad: r.bad}
-	for _, id := range slices.Sorted(maps.Keys(r.workers)) {
-		sight.Workers = append(sight.Workers, r.workers[id].info)
+	st := s.now()
+	if st.phase != oneTable && st.regime != kcl2 {
+		more, err := s.workersAside(ctx)
+		if err != nil {
+			return core.Sight{}, err
+		}
+		for id, w := range more {
+			if had, both := r.workers[id]; !both || had.updated < w.updated {
+				r.workers[id] = w
+			}
+		}
 	}
-	return sight, nil
+	s.mu.Lock()
+	s.stale = staleWorkers(r.workers, s.leading)
+	s.mu.Unlock()
+	return core.Sight{Leases: r.leases, Bad: r.bad, Workers: s.roster(st, r.workers)}, nil
 }

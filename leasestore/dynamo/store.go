@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/internal/cpuload"
 )
 
 // Store is a lease table. It is safe for concurrent use, and starts no goroutine that outlives a call.
@@ -25,12 +26,22 @@ type Store struct {
 	client      *dynamodb.Client
 	http        wholeBody
 	updates     updates
+	meter       *cpuload.Meter
 
 	mu        sync.Mutex // never held across a call of the service
 	stream    core.StreamID
-	layout    layout
-	rows      int64 // as last seen: how many segments a scan is worth
-	announced map[core.WorkerID]bool
+	found     findings
+	standing  standing
+	rules     regime            // as last logged
+	askedAt   time.Time         // when the coordinator's own table was last asked
+	said      map[string]string // troubles that last, by what they are about
+	told      bool              // that workers are not announced
+	rows      int64             // as last seen: how many segments a scan is worth
+	announced map[core.WorkerID]place
+	aside     asideReading
+	pulses    map[core.WorkerID]pulse
+	loads     map[core.WorkerID]averaged
+	leading   bool
 	stale     []staleWorker
 	warned    time.Time
 	billing   string // how the table is paid for, for advice
@@ -40,11 +51,16 @@ var (
 	_ core.LeaseStore  = (*Store)(nil)
 	_ core.Presence    = (*Store)(nil)
 	_ core.StartHolder = (*Store)(nil)
+	_ core.Sharer      = (*Store)(nil)
+	_ core.LeaderLock  = (*Store)(nil)
 )
 
 // New makes the store of an application: a table of that name, unless [Table] names another. It calls nobody; [Store.Prepare] does.
 func New(cfg aws.Config, app string, opts ...Option) *Store {
-	s := &Store{app: app, settings: settings{table: app, timeout: 2500 * time.Millisecond}, announced: map[core.WorkerID]bool{}}
+	s := &Store{
+		app: app, settings: settings{table: app, timeout: 2500 * time.Millisecond, leaderLease: defaultLeaderLease}, meter: cpuload.New(),
+		found: findings{marks: newMarks()}, said: map[string]string{}, announced: map[core.WorkerID]place{}, loads: map[core.WorkerID]averaged{},
+	}
 	for _, o := range opts {
 		o(&s.settings)
 	}
@@ -71,6 +87,7 @@ func New(cfg aws.Config, app string, opts ...Option) *Store {
 	})
 	s.updates = newUpdates(s.client)
 	s.region = s.client.Options().Region
+	s.standing, _ = s.found.judge(s.kind, s.coordinatorName(), "") // of nothing there is nothing to doubt
 	return s
 }
 
@@ -121,7 +138,7 @@ func (s *Store) lease(row Attributes, want core.StreamID) (core.Lease, error) {
 	if err := s.rightKind(row); err != nil {
 		return core.Lease{}, err
 	}
-	l, err := decodeLease(row)
+	l, err := decodeLease(row, s.stamped())
 	if owned := s.own(&l, want); owned != nil {
 		return core.Lease{}, owned
 	}
@@ -138,7 +155,7 @@ func (s *Store) Create(ctx context.Context, l core.Lease) (core.Lease, error) {
 	if err != nil {
 		return core.Lease{}, err
 	}
-	row, err := encodeLease(&l, stream, s.typedRows())
+	row, err := encodeLease(&l, stream, s.now().typed)
 	if err != nil {
 		return core.Lease{}, err
 	}
@@ -179,7 +196,7 @@ func (s *Store) Update(ctx context.Context, seen core.Lease, same core.Same, set
 	}
 	e := newExpression()
 	e.require("attribute_exists(%s)", e.name(attrKey)) // or an update would bring a deleted lease back as a stub
-	e.same(&seen, pinned(same, &set))
+	e.same(&seen, pinned(same, &set), s.stamped())
 	if set.Run != "" && want != "" {
 		stamp := e.name(attrStream)
 		e.require("(attribute_not_exists(%s) OR %s = %s)", stamp, stamp, e.value(text(string(want))))
@@ -217,7 +234,7 @@ func (s *Store) Delete(ctx context.Context, seen core.Lease, same core.Same) err
 		return err
 	}
 	e := newExpression()
-	e.same(&seen, same)
+	e.same(&seen, same, s.stamped())
 	condition := e.condition()
 	if condition != nil { // a row that is gone is no refusal
 		condition = new(fmt.Sprintf("attribute_not_exists(%s) OR (%s)", e.name(attrKey), *condition))

@@ -89,7 +89,8 @@ func TestRowTraceOfTheKCL(t *testing.T) {
 	ask := core.Ask("B")
 	asked, err := s.Update(ctx, l, ask.Same, ask.Set)
 	must(t, err)
-	step("handoff B: the counter stays", "checkpoint=S 495 checkpointOwner=S A2 checkpointSubSequenceNumber=N 7 "+wholeRange+" leaseCounter=N 5 "+key1+" leaseOwner=S B ownerSwitchesSinceCheckpoint=N 1 "+fixed+" throughputKBps=N 0.000012"+ours)
+	asking := strings.Replace(ours, "| ", "| sw_asked=S B ", 1)
+	step("handoff B: the counter stays", "checkpoint=S 495 checkpointOwner=S A2 checkpointSubSequenceNumber=N 7 "+wholeRange+" leaseCounter=N 5 "+key1+" leaseOwner=S B ownerSwitchesSinceCheckpoint=N 1 "+fixed+" throughputKBps=N 0.000012"+asking)
 	if asked.Owner != "A2" || asked.Next != "B" || asked.Run != "A2:1" {
 		t.Errorf("after the ask: owner %q next %q run %q, want A2, B, A2:1", asked.Owner, asked.Next, asked.Run)
 	}
@@ -102,7 +103,7 @@ func TestRowTraceOfTheKCL(t *testing.T) {
 	l = asked
 	update(core.Renew(nil))
 	update(core.Store(core.Position{Token: "496"}, nil))
-	step("renewed and checkpointed by A2", "checkpoint=S 496 checkpointOwner=S A2 checkpointSubSequenceNumber=N 0 "+wholeRange+" leaseCounter=N 7 "+key1+" leaseOwner=S B ownerSwitchesSinceCheckpoint=N 0 "+fixed+" throughputKBps=N 0.000012"+ours)
+	step("renewed and checkpointed by A2", "checkpoint=S 496 checkpointOwner=S A2 checkpointSubSequenceNumber=N 0 "+wholeRange+" leaseCounter=N 7 "+key1+" leaseOwner=S B ownerSwitchesSinceCheckpoint=N 0 "+fixed+" throughputKBps=N 0.000012"+asking)
 
 	update(core.HandOver("B"))
 	ours = " | sw_ready=BOOL true" + stamp
