@@ -1,5 +1,5 @@
 // Shardwarden is the program beside the library: it shows the whole at work (demo), consumes a stream from the command line (consume),
-// works on lease tables (leases), and serves the emulators (emulator).
+// works on lease tables (leases), looks for what is wrong with a fleet (doctor), and serves the emulators (emulator).
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/command"
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/consume"
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/demo"
+	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/doctor"
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/emulate"
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/leases"
 )
@@ -26,6 +27,7 @@ Usage: shardwarden COMMAND [flags]
                                  what is in a lease table: who has which shard, how far they are
   leases release|rewind|move     change single leases by hand
   leases migrate                 turn a lease table into one of another layout
+  doctor kinesis                 look for what does not fit in a fleet on Kinesis and DynamoDB, and say what to do
   emulator kinesis|dynamodb|tablestore|all
                                  serve the emulators to any SDK
   version                        say which version this is
@@ -42,6 +44,7 @@ var commands = map[string]runner{
 	"leases": func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return leases.Run(ctx, args, os.Stdin, stdout, stderr)
 	},
+	"doctor":   doctor.Run,
 	"emulator": emulate.Run,
 	"version":  version,
 }
@@ -67,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	c, ok := commands[args[0]]
 	if !ok {
-		return &command.UsageError{Command: "shardwarden", Err: fmt.Errorf("there is no command %q: it is one of demo, consume, leases, emulator, version, help", args[0])}
+		return &command.UsageError{Command: "shardwarden", Err: fmt.Errorf("there is no command %q: it is one of demo, consume, leases, doctor, emulator, version, help", args[0])}
 	}
 	return c(ctx, args[1:], stdout, stderr)
 }

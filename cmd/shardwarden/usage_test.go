@@ -94,6 +94,13 @@ func TestUsage(t *testing.T) {
 		{"leases migrate, to what", "leases migrate --to one-stream --app a --stream s --watch 0s", 2, "", `--to is "one-stream": must be multi-stream, kcl2, kcl3 or single-table|--watch is 0s`},
 		{"leases migrate, no region", "leases migrate --to multi-stream --app abc --stream s", 1, "", "no region: say --region"},
 
+		{"doctor nothing", "doctor", 2, "", "doctor for what? Say kinesis"},
+		{"doctor something else", "doctor kafka", 2, "", "doctor for what? Say kinesis"},
+		{"doctor --help", "doctor kinesis --help", 0, "--stream|--app|--table|--coordinator-table|--lease-duration|--worker-id|--observe|--no-probes|--json|Exit status|Examples:", ""},
+		{"doctor, all missing", "doctor kinesis", 2, "", "--stream is missing|--app is missing|See: shardwarden doctor kinesis --help"},
+		{"doctor, durations", "doctor kinesis --stream s --app a --observe -1s --lease-duration 0s", 2, "", "--observe must not be below 0|--lease-duration is 0s"},
+		{"doctor, no region", "doctor kinesis --stream s --app abc", 1, "", "no region: say --region"},
+
 		{"emulator --help", "emulator --help", 0, "--addr|--latency|--throttle|--seed|Examples:", ""},
 		{"emulator, which", "emulator", 2, "", "Say one of kinesis, dynamodb, tablestore, all"},
 		{"emulator, unknown", "emulator sqs", 2, "", `no emulator "sqs"`},

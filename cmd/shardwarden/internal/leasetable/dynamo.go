@@ -23,11 +23,7 @@ func openDynamo(ctx context.Context, f *Flags) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dynamoTables{client: dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
-		if url := f.DynamoDB(); url != "" {
-			o.BaseEndpoint = &url
-		}
-	}), names: []string{f.Name(), f.coordinator(), f.metrics()}}
+	d := &dynamoTables{client: f.Client(cfg), names: append([]string{f.Name()}, f.SideTables()...)}
 	several, err := d.several(ctx)
 	if err != nil {
 		return nil, err
@@ -48,8 +44,24 @@ func openDynamo(ctx context.Context, f *Flags) (*Table, error) {
 	}, nil
 }
 
-func (t *Flags) coordinator() string { return cmp.Or(t.Coordinator, t.app()+"-CoordinatorState") }
-func (t *Flags) metrics() string     { return cmp.Or(t.Metrics, t.app()+"-WorkerMetricStats") }
+// Client is a client of the table's service.
+func (t *Flags) Client(cfg aws.Config) *dynamodb.Client {
+	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		if url := t.DynamoDB(); url != "" {
+			o.BaseEndpoint = &url
+		}
+	})
+}
+
+// SideTables are the names that the coordinator's table and that of the workers' metrics have, where there are any.
+func (t *Flags) SideTables() []string {
+	return []string{cmp.Or(t.Coordinator, t.app()+"-CoordinatorState"), cmp.Or(t.Metrics, t.app()+"-WorkerMetricStats")}
+}
+
+// Key is the primary key of a row.
+func Key(name, text string) dynamo.Attributes {
+	return dynamo.Attributes{name: &types.AttributeValueMemberS{Value: text}}
+}
 
 // dynamoTables reads tables as they stand: the lease table, and the side tables of KCL 3.0 to 3.4 where there are any.
 type dynamoTables struct {

@@ -73,8 +73,10 @@ type Worker struct {
 
 // BadRow is a row that is a lease and cannot be read.
 type BadRow struct {
-	Row   string `json:"row"`
-	Error string `json:"error"`
+	Row    string `json:"row"`
+	Stream string `json:"stream,omitempty"`
+	Shard  string `json:"shard,omitempty"`
+	Error  string `json:"error"`
 }
 
 // KCL is what a DynamoDB table and its side tables tell of the KCL's fleet.
@@ -123,3 +125,12 @@ const (
 	Held  = "held"
 	Ended = "ended"
 )
+
+// Core are the leases as they were read.
+func (r *Report) Core() []core.Lease {
+	out := make([]core.Lease, len(r.Leases))
+	for i := range r.Leases {
+		out[i] = r.Leases[i].lease
+	}
+	return out
+}

@@ -33,6 +33,13 @@ type Row struct {
 	Attributes map[string]any `json:"attributes"`
 }
 
+// Text is an attribute of a row in DynamoDB that is a text; empty: it is none, or missing.
+func (r *Row) Text(name string) string {
+	v, _ := r.Attributes[name].(map[string]any)
+	text, _ := v["S"].(string)
+	return text
+}
+
 // Reading is a table at one moment.
 type Reading struct {
 	Sight core.Sight
@@ -100,7 +107,7 @@ func (t *Table) Report(r *Reading, o *Observer) *Report {
 	}
 	slices.SortFunc(out.Leases, func(a, b Lease) int { return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Shard, b.Shard)) })
 	for _, bad := range r.Sight.Bad {
-		out.Bad = append(out.Bad, BadRow{Row: bad.Row, Error: bad.Err.Error()})
+		out.Bad = append(out.Bad, BadRow{Row: bad.Row, Stream: string(bad.Key.Stream), Shard: string(bad.Key.Shard), Error: bad.Err.Error()})
 	}
 	if r.KCL != nil {
 		kcl := *r.KCL
@@ -282,4 +289,12 @@ func (l *Lease) Name() string {
 		return l.Shard
 	}
 	return l.Stream + "/" + l.Shard
+}
+
+// Of is a report of leases alone, at a time.
+func Of(at time.Time, leases []core.Lease) *Report {
+	t := &Table{Service: "dynamodb"}
+	r := t.Report(&Reading{Sight: core.Sight{Leases: leases}}, &Observer{})
+	r.Time, r.Watched = at, 0
+	return r
 }

@@ -1,0 +1,57 @@
+package doctor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shardwarden/shardwarden/core"
+)
+
+// The pace of renewals is told from samples of the counters, to within what the time between samples allows.
+func TestRenewals(t *testing.T) {
+	t.Parallel()
+	const pitch = 500 * time.Millisecond
+	type owner struct {
+		run   string
+		every time.Duration
+		more  func(i int, l *core.Lease) // what else happens to the lease at sample i
+	}
+	for _, tt := range []struct {
+		name  string
+		owner owner
+		long  time.Duration
+		want  time.Duration // lease duration; 0: cannot be told
+	}{
+		{"Java at its default", owner{every: 3308 * time.Millisecond}, 20 * time.Second, 10 * time.Second},
+		{"Java with 30 s", owner{every: 9975 * time.Millisecond}, 40 * time.Second, 30 * time.Second},
+		{"Java with 3 s", owner{every: 975 * time.Millisecond}, 20 * time.Second, 3 * time.Second},
+		{"ours at its default", owner{run: "w:1", every: 4 * time.Second}, 20 * time.Second, 10 * time.Second},
+		{"watched too short", owner{every: 3308 * time.Millisecond}, 5 * time.Second, 0},
+		{"silent", owner{every: time.Hour}, 20 * time.Second, 0},
+		{"checkpoints move the counter too", owner{every: time.Second, more: func(i int, l *core.Lease) { l.Checkpoint.Token = time.Duration(i / 9).String() }}, 20 * time.Second, 0},
+		{"taken meanwhile", owner{every: time.Second, more: func(i int, l *core.Lease) {
+			if i > 20 {
+				l.Owner = "other"
+			}
+		}}, 20 * time.Second, 0},
+		{"nobody's", owner{every: time.Second, more: func(_ int, l *core.Lease) { l.Owner = core.Nobody }}, 20 * time.Second, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var samples []Sample
+			for at := time.Duration(0); at <= tt.long; at += pitch {
+				l := core.Lease{Key: core.LeaseKey{Shard: "s"}, Owner: "w", Run: tt.owner.run, Checkpoint: core.Position{Token: "1"}, Counter: 7 + int64((at+pitch/3)/tt.owner.every)}
+				if tt.owner.more != nil {
+					tt.owner.more(len(samples), &l)
+				}
+				samples = append(samples, Sample{now.Add(at), []core.Lease{l}})
+			}
+			r, told := renewals(samples)["w"]
+			if told != (tt.want > 0) {
+				t.Fatalf("%+v, told %v", r, told)
+			}
+			if off := r.Lease - tt.want; told && (max(off, -off) > r.Give || r.Give > tt.want/5) {
+				t.Errorf("lease duration %v, give or take %v; want %v", r.Lease, r.Give, tt.want)
+			}
+		})
+	}
+}
