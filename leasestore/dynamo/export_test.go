@@ -1,6 +1,11 @@
 package dynamo
 
-import "github.com/shardwarden/shardwarden/core"
+import (
+	"io/fs"
+
+	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/internal/cpuload"
+)
 
 // For tests from outside.
 var (
@@ -8,3 +13,6 @@ var (
 	EncodeLease = encodeLease
 	KindOf      = kindOf
 )
+
+// Measure lets a store measure another machine.
+func Measure(s *Store, machine fs.FS) { s.meter = cpuload.NewOf(machine) }

@@ -231,9 +231,9 @@ func (s *Store) SharedWith() *core.Foreigners {
 	}
 	switch st := s.now(); st.regime {
 	case kcl3:
-		return &core.Foreigners{Regime: string(kcl3), Led: true, KeepFinished: true, Announce: announceEvery}
+		return &core.Foreigners{Regime: string(kcl3), Led: true, KeepFinished: true, Announce: s.metricsEvery}
 	case kcl2:
-		return &core.Foreigners{Regime: string(kcl2), Steal: true, KeepFinished: true, Lister: lister}
+		return &core.Foreigners{Regime: string(kcl2), Steal: true, NoThroughput: true, KeepFinished: true, Lister: lister}
 	}
 	return &core.Foreigners{Regime: string(native), Steal: true, KeepFinished: true}
 }

@@ -273,8 +273,8 @@ func TestRulesChange(t *testing.T) {
 				t.Errorf("%s: the worker has a row: %v", c.cv, there)
 			}
 		}
-		if said := srv.log.lines("rules of the lease table"); len(said) != 5 {
-			t.Errorf("%d rules were logged, want those of the start and 4:\n%s", len(said), strings.Join(said, "\n"))
+		if said := srv.log.lines("rules of the lease table"); len(said) != 4 {
+			t.Errorf("%d rules were logged, want those of the start and 3:\n%s", len(said), strings.Join(said, "\n"))
 		}
 		if said := srv.log.lines("CLIENT_VERSION_5X"); len(said) != 1 || !strings.Contains(said[0], "ERROR") {
 			t.Errorf("what is not known is logged as %q, want once", said)

@@ -59,6 +59,11 @@ func SideTables(coordinator, metrics string) Option {
 // minutes.
 func LeaderLease(d time.Duration) Option { return func(s *settings) { s.leaderLease = d } }
 
+// MetricsEvery is how often the workers of a fleet of KCL 3 write the rows by which they are known to live: workerMetricsReporterFreqInMillis of its
+// Java workers, for which one that has not for twice as long is dead. Default 30 s, as theirs. Rows are written with looks, so not more often than
+// worker.Config.LookEvery.
+func MetricsEvery(d time.Duration) Option { return func(s *settings) { s.metricsEvery = d } }
+
 // NoWorkerMetrics keeps CPU figures out of the worker's row, as disableWorkerMetrics does in the KCL. Its leader then judges the worker by the
 // throughput of its leases.
 func NoWorkerMetrics() Option { return func(s *settings) { s.noMetrics = true } }

@@ -29,6 +29,7 @@ type settings struct {
 	coordinatorTable string
 	metricsTable     string
 	leaderLease      time.Duration
+	metricsEvery     time.Duration
 	noMetrics        bool
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/shardwarden/shardwarden/core"
 	emulator "github.com/shardwarden/shardwarden/emulator/dynamodb"
+	"github.com/shardwarden/shardwarden/leasestore/dynamo"
 )
 
 var (
@@ -24,8 +25,14 @@ var (
 // Same.Holds, and the row afterwards is Set.Apply's. The one difference is that a write which names only one of owner and next, which share
 // a column in this dialect, needs the other to be as seen.
 func TestUpdateMeansWhatTheContractSays(t *testing.T) {
+	for _, k := range []dynamo.LayoutKind{dynamo.Native, dynamo.KCL2} {
+		t.Run(k.String(), func(t *testing.T) { testUpdateMeans(t, k) })
+	}
+}
+
+func testUpdateMeans(t *testing.T, k dynamo.LayoutKind) {
 	srv := serve(t, emulator.Config{})
-	s := srv.ready(t)
+	s := srv.ready(t, dynamo.Layout(k))
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++

@@ -143,7 +143,7 @@ func (s *Store) workersAside(ctx context.Context) (map[core.WorkerID]workerRow, 
 	s.mu.Lock()
 	last := asideReading{maps.Clone(s.aside.rows), s.aside.at}
 	s.mu.Unlock()
-	if !last.at.IsZero() && time.Since(last.at) < asideEvery {
+	if !last.at.IsZero() && time.Since(last.at) < min(asideEvery, s.metricsEvery) {
 		return last.rows, nil
 	}
 	began := time.Now()
@@ -192,7 +192,7 @@ func (s *Store) roster(st standing, all map[core.WorkerID]workerRow) []core.Work
 			continue
 		}
 		if !w.ours || st.regime == kcl3 {
-			w.info.Every = announceEvery
+			w.info.Every = s.metricsEvery
 		}
 		out = append(out, w.info)
 	}
@@ -200,7 +200,7 @@ func (s *Store) roster(st standing, all map[core.WorkerID]workerRow) []core.Work
 }
 
 // staleness is how old the KCL lets a row grow.
-const staleness = 2 * announceEvery
+func (s *Store) staleness() time.Duration { return 2 * s.metricsEvery }
 
 // pulse is when a worker's beat was last seen to move, by our clock.
 type pulse struct {
@@ -234,9 +234,9 @@ func (s *Store) alive(all map[core.WorkerID]workerRow) func(core.WorkerID) bool 
 		}
 	}
 	s.pulses = pulses
-	oldest := min(newest, now.Unix()) - int64(staleness/time.Second)
+	oldest := min(newest, now.Unix()) - int64((s.staleness()+time.Second-1)/time.Second)
 	return func(id core.WorkerID) bool {
 		p := pulses[id]
-		return all[id].updated >= oldest || !p.moved.IsZero() && now.Sub(p.moved) <= staleness
+		return all[id].updated >= oldest || !p.moved.IsZero() && now.Sub(p.moved) <= s.staleness()
 	}
 }

@@ -58,7 +58,7 @@ var (
 // New makes the store of an application: a table of that name, unless [Table] names another. It calls nobody; [Store.Prepare] does.
 func New(cfg aws.Config, app string, opts ...Option) *Store {
 	s := &Store{
-		app: app, settings: settings{table: app, timeout: 2500 * time.Millisecond, leaderLease: defaultLeaderLease}, meter: cpuload.New(),
+		app: app, settings: settings{table: app, timeout: 2500 * time.Millisecond, leaderLease: defaultLeaderLease, metricsEvery: announceEvery}, meter: cpuload.New(),
 		found: findings{marks: newMarks()}, said: map[string]string{}, announced: map[core.WorkerID]place{}, loads: map[core.WorkerID]averaged{},
 	}
 	for _, o := range opts {
