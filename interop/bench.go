@@ -21,6 +21,40 @@ type bench struct {
 
 	mu   sync.Mutex
 	made map[string]func() error
+
+	jvms, jvmTurn chan struct{}
+}
+
+// maxJVMs is how many run at once: more are too slow together for the timers they are given.
+const maxJVMs = 2
+
+// reserve waits until n more JVMs may run, and returns what gives them back.
+func (b *bench) reserve(ctx context.Context, n int) (release func(), err error) {
+	taken := 0
+	release = func() {
+		for range taken {
+			<-b.jvms
+		}
+	}
+	if n == 0 {
+		return release, nil
+	}
+	// One after the other: two that have half of what they need each would wait for ever.
+	select {
+	case b.jvmTurn <- struct{}{}:
+	case <-ctx.Done():
+		return release, context.Cause(ctx)
+	}
+	defer func() { <-b.jvmTurn }()
+	for taken < n {
+		select {
+		case b.jvms <- struct{}{}:
+			taken++
+		case <-ctx.Done():
+			return release, context.Cause(ctx)
+		}
+	}
+	return release, nil
 }
 
 func newBench() (*bench, error) {
@@ -38,7 +72,8 @@ func newBench() (*bench, error) {
 		}
 		dir = up
 	}
-	b := &bench{root: dir, work: os.Getenv("PEERS_WORK"), made: map[string]func() error{}}
+	b := &bench{root: dir, work: os.Getenv("PEERS_WORK"), made: map[string]func() error{},
+		jvms: make(chan struct{}, maxJVMs), jvmTurn: make(chan struct{}, 1)}
 	if b.work == "" {
 		b.work = filepath.Join(dir, "interop", "peers", ".work")
 	}

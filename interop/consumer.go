@@ -113,7 +113,7 @@ func parseDelivery(worker string, text []byte) (delivery, error) {
 	if len(f) < 2 || f[0] != l.Key {
 		return delivery{}, fmt.Errorf("worker %s delivered a record under key %q that nobody put: %q", worker, l.Key, l.Data)
 	}
-	return delivery{worker: worker, shard: l.Shard, seq: l.Sequence, sub: *l.Sub, key: l.Key, id: f[0] + " " + f[1]}, nil
+	return delivery{worker: worker, stream: l.Stream, shard: l.Shard, seq: l.Sequence, sub: *l.Sub, key: l.Key, id: f[0] + " " + f[1]}, nil
 }
 
 // kill is kill -9.

@@ -10,13 +10,12 @@ import (
 
 // What the KCL's own log says of a step (docs/reference/kcl.md 3). The KCL of 2.x has no leader that assigns, and no hand-over.
 var (
-	javaTook   = regexp.MustCompile(`New leases assigned to worker : \S+, count : [1-9]|successfully took [1-9]\d* leases`)
-	javaReads  = regexp.MustCompile(`Created new shardConsumer for : .*shardId=`)
-	javaLeads  = regexp.MustCompile(`Worker : \S+ is new Leader`)
-	javaLost   = regexp.MustCompile(`lost lease with key`)
-	javaEnded  = regexp.MustCompile(`(?i)reached end of shard|end of shard \S+ and have no records to process`)
-	javaGives  = regexp.MustCompile(`(?i)graceful.*(shutdown|handoff).*lease|Lease shutdown requested`)
-	javaStarts = regexp.MustCompile(`(?i)initiated graceful lease handoff|checkpoint owner`)
+	javaTook  = regexp.MustCompile(`New leases assigned to worker : \S+, count : [1-9]|successfully took [1-9]\d* leases`)
+	javaReads = regexp.MustCompile(`Created new shardConsumer for : .*shardId=`)
+	javaLeads = regexp.MustCompile(`Worker : \S+ is new Leader`)
+	javaLost  = regexp.MustCompile(`lost lease with key`)
+	javaEnded = regexp.MustCompile(`(?i)reached end of shard|end of shard \S+ and have no records to process`)
+	javaGives = regexp.MustCompile(`Calling graceful shutdown for lease`)
 )
 
 // saw waits until the log of a Java worker has a line of each kind behind what earlier calls have seen, and reads on behind the last of them.
@@ -38,6 +37,15 @@ func (m *member) saw(ctx context.Context, step string, kinds ...*regexp.Regexp) 
 		return "", nil
 	})
 	m.read = end
+	return err
+}
+
+// ever wants a line anywhere in the log so far.
+func (m *member) ever(step string, kind *regexp.Regexp) error {
+	b, err := os.ReadFile(m.log)
+	if err == nil && !kind.Match(b) {
+		err = fmt.Errorf("%s: the log of %s has no line of the form %q", step, m.worker, kind)
+	}
 	return err
 }
 

@@ -15,6 +15,7 @@ type kill struct {
 	worker      string
 	at          time.Time
 	checkpoints map[string]string // by shard
+	subs        map[string]uint64 // of the checkpoints, where they stand within aggregated records
 }
 
 // verdict is what the ledger says of the deliveries. Each complaint is a sentence.
@@ -99,7 +100,7 @@ func badDuplicate(once, again delivery, kills []kill) string {
 			why = "it was not the killed worker's and then another's"
 		case !owned:
 			why = k.worker + " did not own the shard when it was killed"
-		case isToken(cp) && integer(once.seq).Cmp(integer(cp)) <= 0:
+		case isToken(cp) && !follows(once, delivery{seq: cp, sub: k.subs[once.shard]}):
 			why = "it was checkpointed: " + cp
 		case cp == "SHARD_END":
 			why = "the shard was checkpointed to its end"

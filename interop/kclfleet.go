@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
 // kind of worker: in which language it is.
@@ -65,8 +66,7 @@ type kclFleet struct {
 	pairing
 	kinesisURL string
 	d          *dynamodb.Client
-	p          *producer
-	feeding    sync.Mutex // held while the producer is in use
+	ps         []*producer // one a stream
 	j          *journal
 	rec        *rowRecorder
 	model      *model
@@ -74,8 +74,8 @@ type kclFleet struct {
 	kills      []kill
 	notes      []string
 	slow       time.Duration // each batch takes a handler so long
+	programs   bool          // workers of ours are our program, and not worker.go
 	flags      []string      // more of each Java worker
-	streams    []string
 }
 
 // member is a worker of the fleet.
@@ -85,10 +85,13 @@ type member struct {
 	log     string // Java's
 	read    int    // how far its log was looked through, see saw
 	stopped bool   // in order
+
+	stoppedAt time.Time
 }
 
-func newKCLFleet(ctx context.Context, r *runner, pair pairing, shards int) (*kclFleet, error) {
-	f := &kclFleet{runner: r, pairing: pair, j: newJournal(), streams: []string{stream}}
+// newKCLFleet makes the streams, of so many shards each. Several are of a table of the KCL's multi-stream mode.
+func newKCLFleet(ctx context.Context, r *runner, pair pairing, shards int, streams ...string) (*kclFleet, error) {
+	f := &kclFleet{runner: r, pairing: pair, j: newJournal()}
 	var err error
 	if f.kinesisURL, err = r.peer(ctx, orOurs(pair.kinesis)); err != nil {
 		return nil, err
@@ -98,14 +101,40 @@ func newKCLFleet(ctx context.Context, r *runner, pair pairing, shards int) (*kcl
 		return nil, err
 	}
 	f.d = dynamoClient(durl)
-	if f.model, err = loadModel(r.root, pair.version, false); err != nil {
+	if f.model, err = loadModel(r.root, pair.version, len(streams) > 1); err != nil {
 		return nil, err
 	}
 	if f.rec, err = newRowRecorder(durl, app); err != nil {
 		return nil, err
 	}
-	f.p, err = newProducer(ctx, kinesisClient(f.kinesisURL), stream, shards)
-	return f, err
+	for _, s := range streams {
+		p, err := newProducer(ctx, kinesisClient(f.kinesisURL), s, shards)
+		if err != nil {
+			return nil, err
+		}
+		if len(streams) > 1 {
+			p.prefix = s + "/"
+		}
+		f.ps = append(f.ps, p)
+	}
+	return f, nil
+}
+
+// shardOf is the name under which the ledger has the shard of a lease: that of the shard, behind that of its stream where there are several.
+func (f *kclFleet) shardOf(leaseKey string) string {
+	part := strings.Split(leaseKey, ":") // account, stream, epoch, shard
+	return f.named(strings.Join(part[:len(part)-1], ":"), part[len(part)-1])
+}
+
+// named does so for a shard of a stream, which is told as account:stream:epoch or by its name.
+func (f *kclFleet) named(stream, shard string) string {
+	if !f.model.several {
+		return shard
+	}
+	if part := strings.Split(stream, ":"); len(part) == 3 {
+		stream = part[1]
+	}
+	return stream + "/" + shard
 }
 
 func orOurs(name string) string {
@@ -123,13 +152,12 @@ func (f *kclFleet) feed(ctx context.Context) (stop func() error) {
 		tick := time.NewTicker(400 * time.Millisecond)
 		defer tick.Stop()
 		for {
-			f.feeding.Lock()
-			err := f.p.put(context.WithoutCancel(ctx), 1) // all of it, so that the ledger has what the stream has
-			f.feeding.Unlock()
-			if err != nil {
-				f.j.fail(fmt.Errorf("put: %w", err))
-				done <- err
-				return
+			for _, p := range f.ps {
+				if err := p.put(context.WithoutCancel(ctx), 1); err != nil { // all of it, so that the ledger has what the stream has
+					f.j.fail(fmt.Errorf("put: %w", err))
+					done <- err
+					return
+				}
 			}
 			select {
 			case <-ctx.Done():
@@ -155,7 +183,7 @@ func (f *kclFleet) start(ctx context.Context, k kind) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	parse := parsePeer
+	parse := f.parsePeer
 	if k == javaKind {
 		m.log = filepath.Join(f.out, m.worker+".log")
 		m.java = true
@@ -163,7 +191,7 @@ func (f *kclFleet) start(ctx context.Context, k kind) (*member, error) {
 	} else {
 		m.events = filepath.Join(f.out, m.worker+".events.jsonl")
 		m.cmd, err = f.goCommand(ctx, m, door)
-		if f.slow == 0 {
+		if f.programs {
 			parse = f.parseProgram
 		}
 	}
@@ -178,7 +206,11 @@ func (f *kclFleet) start(ctx context.Context, k kind) (*member, error) {
 }
 
 func (f *kclFleet) javaArgs(worker, door string) []string {
-	args := []string{"--streams", strings.Join(f.streams, ","), "--app", app, "--worker", worker, "--kinesis", f.kinesisURL, "--dynamo", door, "--http1", "--records",
+	var streams []string
+	for _, p := range f.ps {
+		streams = append(streams, p.stream)
+	}
+	args := []string{"--streams", strings.Join(streams, ","), "--app", app, "--worker", worker, "--kinesis", f.kinesisURL, "--dynamo", door, "--http1", "--records",
 		"--no-worker-metrics", "--worker-metrics-ms", "1000", "--failover-ms", ms(failoverTime), "--leader-lease-ms", ms(leaderLease), "--handoff-ms", ms(handOverTime),
 		"--balance-every", "1", "--shard-sync-ms", "1000", "--parent-poll-ms", "1000", "--idle-ms", "250", "--handler-ms", ms(f.slow)}
 	return append(args, f.flags...)
@@ -186,36 +218,43 @@ func (f *kclFleet) javaArgs(worker, door string) []string {
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// goCommand is our program; or, where handlers are to be slow, the worker of worker.go, which takes the same flags.
+// goCommand is the worker of worker.go, or our program, in a process of its own.
 func (f *kclFleet) goCommand(ctx context.Context, m *member, door string) (*exec.Cmd, error) {
-	bin, err := f.program(ctx)
+	bin, err := os.Executable()
+	args := []string{"worker", "--handler", f.slow.String(), "--leader-lease", leaderLease.String()}
+	if f.programs {
+		bin, err = f.program(ctx)
+		args = []string{"consume", "kinesis", "--region", region, "--checkpoint-interval", "1s", "--events", m.events}
+	}
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"consume", "kinesis"}
-	if f.slow > 0 {
-		if bin, err = os.Executable(); err != nil {
-			return nil, err
-		}
-		args = []string{"worker", "--handler", f.slow.String()}
-	}
 	layout := f.layout()
-	if f.first == javaKind && f.slow == 0 {
+	if f.first == javaKind {
 		layout = "auto" // what is there tells
 	}
-	for _, s := range f.streams {
-		args = append(args, "--stream", s)
+	for _, p := range f.ps {
+		args = append(args, "--stream", p.stream)
 	}
-	args = append(args, "--app", app, "--worker-id", m.worker, "--from", "trim-horizon", "--region", region, "--endpoint-url", f.kinesisURL,
-		"--dynamodb-endpoint-url", door, "--layout", layout, "--lease-duration", failoverTime.String(), "--checkpoint-interval", "1s", "--events", m.events)
+	args = append(args, "--app", app, "--worker-id", m.worker, "--endpoint-url", f.kinesisURL, "--dynamodb-endpoint-url", door,
+		"--layout", layout, "--lease-duration", failoverTime.String())
 	cmd := exec.Command(bin, args...)
 	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+account, "AWS_SECRET_ACCESS_KEY=secret", "AWS_EC2_METADATA_DISABLED=true")
 	return cmd, nil
 }
 
-// parseProgram reads a line of our program, as [parseDelivery].
+// parseProgram reads a line of our program.
 func (f *kclFleet) parseProgram(worker string, text []byte) (delivery, error) {
-	return parseDelivery(worker, text)
+	d, err := parseDelivery(worker, text)
+	d.shard = f.named(d.stream, d.shard)
+	return d, err
+}
+
+// parsePeer reads a line of a Java worker, or of worker.go.
+func (f *kclFleet) parsePeer(worker string, text []byte) (delivery, error) {
+	d, err := parsePeer(worker, text)
+	d.shard = f.named(d.stream, d.shard)
+	return d, err
 }
 
 func (f *kclFleet) note(format string, args ...any) {
@@ -227,6 +266,9 @@ func (f *kclFleet) note(format string, args ...any) {
 // owned are the leases that are not at their end, by owner.
 func (f *kclFleet) owned(ctx context.Context) (map[string][]string, error) {
 	t, err := readTable(ctx, f.d, app)
+	if _, none := errors.AsType[*types.ResourceNotFoundException](err); none {
+		return nil, nil // nobody has made it yet
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -237,6 +279,23 @@ func (f *kclFleet) owned(ctx context.Context) (map[string][]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// leader is who holds the lock, in the lease table or in that beside it.
+func (f *kclFleet) leader(ctx context.Context) (string, error) {
+	table, key := app, "leaseKey"
+	if f.layout() == "kcl3-tables" {
+		table, key = app+"-CoordinatorState", "key"
+	}
+	out, err := f.d.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, ConsistentRead: new(true), Key: map[string]types.AttributeValue{key: text("Leader")}})
+	if _, none := errors.AsType[*types.ResourceNotFoundException](err); none {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	row, err := plainItem(out.Item)
+	return row.str("ownerName"), err
 }
 
 // until waits for what the leases say. open says what is missing, empty: nothing.
@@ -305,7 +364,16 @@ func (f *kclFleet) kill(ctx context.Context, m *member) error {
 	if err != nil {
 		return err
 	}
-	k.checkpoints = t.checkpoints(m.worker)
+	k.checkpoints, k.subs = map[string]string{}, map[string]uint64{}
+	for _, i := range t.Items {
+		if isLease(i.str("entityType")) && i.owner() == m.worker {
+			shard := f.shardOf(i.str("leaseKey"))
+			k.checkpoints[shard] = i.str("checkpoint")
+			if k.subs[shard], err = strconv.ParseUint(i.str("checkpointSubSequenceNumber"), 10, 64); err != nil {
+				return fmt.Errorf("lease %s: %w", i.str("leaseKey"), err)
+			}
+		}
+	}
 	if len(k.checkpoints) == 0 {
 		return fmt.Errorf("%s owned no lease when it was killed", m.worker)
 	}
@@ -318,7 +386,7 @@ func (f *kclFleet) kill(ctx context.Context, m *member) error {
 func (f *kclFleet) stop(ctx context.Context, m *member) error {
 	took, err := m.terminate(ctx, time.Minute)
 	if err == nil {
-		m.stopped = true
+		m.stopped, m.stoppedAt = true, time.Now()
 		f.note("%s stopped in %.1f s", m.worker, took.Seconds())
 	}
 	return err
@@ -330,17 +398,14 @@ func (f *kclFleet) settle(ctx context.Context, stopFeed func() error) (string, e
 		return "", err
 	}
 	var complaints []string
-	if err := f.j.until(ctx, stepTime, "every record delivered", func() bool { return f.j.distinct() >= len(f.p.ledger) }); err != nil {
+	put := 0
+	for _, p := range f.ps {
+		put += len(p.ledger)
+	}
+	if err := f.j.until(ctx, stepTime, "every record delivered", func() bool { return f.j.distinct() >= put }); err != nil {
 		complaints = append(complaints, err.Error())
-	}
-	shards, err := f.p.shards(ctx)
-	if err != nil {
-		return "", err
-	}
-	if len(complaints) == 0 && !f.model.several {
-		if err := waitEnded(ctx, f.d, shards); err != nil {
-			complaints = append(complaints, err.Error())
-		}
+	} else if err := f.ended(ctx); err != nil {
+		complaints = append(complaints, err.Error())
 	}
 	for _, m := range f.workers {
 		if !m.stopped && !m.killed.Load() {
@@ -349,19 +414,45 @@ func (f *kclFleet) settle(ctx context.Context, stopFeed func() error) (string, e
 			}
 		}
 	}
-	return f.verdict(ctx, shards, complaints)
+	return f.verdict(ctx, complaints)
 }
 
-// waitEnded waits until the end of each closed shard is stored.
-func waitEnded(ctx context.Context, d *dynamodb.Client, shards []shard) error {
+// shards are those of all streams, under the names of the ledger.
+func (f *kclFleet) shards(ctx context.Context) ([]shard, error) {
+	var out []shard
+	for _, p := range f.ps {
+		list, err := p.shards(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list {
+			s.id = p.prefix + s.id
+			for i := range s.parents {
+				s.parents[i] = p.prefix + s.parents[i]
+			}
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// ended waits until the end of each closed shard is stored.
+func (f *kclFleet) ended(ctx context.Context) error {
+	shards, err := f.shards(ctx)
+	if err != nil {
+		return err
+	}
 	return poll(ctx, stepTime, func() (string, error) {
-		t, err := readTable(ctx, d, app)
+		t, err := readTable(ctx, f.d, app)
 		if err != nil {
 			return "", err
 		}
-		cps := t.checkpoints("")
+		at := map[string]string{}
+		for key, cp := range t.checkpoints("") {
+			at[f.shardOf(key)] = cp
+		}
 		for _, s := range shards {
-			if cp, ok := cps[s.id]; s.closed && ok && cp != "SHARD_END" {
+			if cp, ok := at[s.id]; s.closed && ok && cp != "SHARD_END" {
 				return fmt.Sprintf("%s is closed and at %s", s.id, cp), nil
 			}
 		}
@@ -370,10 +461,14 @@ func waitEnded(ctx context.Context, d *dynamodb.Client, shards []shard) error {
 }
 
 // verdict judges deliveries, overlaps, rows and Java's logs.
-func (f *kclFleet) verdict(ctx context.Context, shards []shard, complaints []string) (string, error) {
+func (f *kclFleet) verdict(ctx context.Context, complaints []string) (string, error) {
+	shards, err := f.shards(ctx)
+	if err != nil {
+		return "", err
+	}
 	marks := f.j.marked()
 	for _, m := range f.workers {
-		if m.kind == goKind && f.slow == 0 {
+		if m.kind == goKind && f.programs {
 			more, err := f.eventMarks(m)
 			if err != nil {
 				complaints = append(complaints, err.Error())
@@ -389,7 +484,12 @@ func (f *kclFleet) verdict(ctx context.Context, shards []shard, complaints []str
 	f.writeJSON("rows.json", rows)
 	ds := f.j.deliveries()
 	stays := holds(ds, marks)
-	v := judge(f.p.ledger, f.p.ids, shards, ds, append(f.taken(moved), f.kills...)...)
+	ledger, order := map[string]put{}, map[string][]string{}
+	for _, p := range f.ps {
+		maps.Copy(ledger, p.ledger)
+		maps.Copy(order, p.ids)
+	}
+	v := judge(ledger, order, shards, ds, append(f.taken(moved), f.kills...)...)
 	v.judgeOverlaps(overlaps(stays), func(o overlap) time.Duration { return f.window(o, moved) })
 	complaints = append(complaints, v.complaints...)
 	seen := map[string]bool{}
@@ -411,7 +511,16 @@ func (f *kclFleet) verdict(ctx context.Context, shards []shard, complaints []str
 		return "", err
 	}
 	f.writeJSON("table.json", t)
-	complaints = append(complaints, f.model.check(t, shards, true, f.released)...)
+	for _, p := range f.ps {
+		own, list := t, []shard(nil)
+		if list, err = p.shards(ctx); err != nil {
+			return "", err
+		}
+		own.Items = slices.DeleteFunc(slices.Clone(t.Items), func(i item) bool {
+			return p.prefix != "" && isLease(i.str("entityType")) && f.named(i.str("streamName"), "") != p.prefix
+		})
+		complaints = append(complaints, f.model.check(own, list, true, f.released)...)
+	}
 	for _, m := range f.workers {
 		if m.kind == javaKind {
 			complaints = append(complaints, javaExceptions(m.log)...)
@@ -456,12 +565,18 @@ func (f *kclFleet) released(worker string) bool {
 	return slices.ContainsFunc(f.workers, func(m *member) bool { return m.worker == worker && m.kind == goKind && m.stopped })
 }
 
+// gone reports whether a worker had stopped in order by then: it has stored how far it was, and does nothing any more.
+func (f *kclFleet) gone(worker string, at time.Time) bool {
+	return slices.ContainsFunc(f.workers, func(m *member) bool { return m.worker == worker && m.stopped && m.stoppedAt.Before(at) })
+}
+
 // taken are the shards that were taken from workers while these lived: what they had delivered and not stored comes again.
 func (f *kclFleet) taken(moved []move) []kill {
 	var out []kill
 	for _, m := range moved {
-		if m.from != "" && m.to != "" && !m.given {
-			out = append(out, kill{worker: m.from, at: m.at, checkpoints: map[string]string{m.key: m.checkpoint}})
+		if m.from != "" && m.to != "" && !m.given && !f.gone(m.from, m.at) {
+			shard := f.shardOf(m.key)
+			out = append(out, kill{worker: m.from, at: m.at, checkpoints: map[string]string{shard: m.checkpoint}, subs: map[string]uint64{shard: m.sub}})
 		}
 	}
 	return out
@@ -471,7 +586,7 @@ func (f *kclFleet) taken(moved []move) []kill {
 // it at its next renewal, and then its handler has to return.
 func (f *kclFleet) window(o overlap, moved []move) time.Duration {
 	for _, m := range moved {
-		if m.key == o.shard && m.from == o.from && !m.given && m.at.Before(o.at) && o.at.Sub(m.at) < stepTime {
+		if f.shardOf(m.key) == o.shard && m.from == o.from && !m.given && m.at.Before(o.at) && o.at.Sub(m.at) < stepTime {
 			return renewal + dispatch + f.slow + time.Second // the last for a slow machine
 		}
 	}
@@ -500,7 +615,7 @@ func (f *kclFleet) eventMarks(m *member) ([]delivery, error) {
 			return nil, fmt.Errorf("%s:%d: %w", m.events, i+1, err)
 		}
 		if e.Event == "shard started" {
-			out = append(out, delivery{worker: m.worker, stream: e.Stream, shard: e.Shard, after: e.Time, before: e.Time, index: -1, mark: began})
+			out = append(out, delivery{worker: m.worker, stream: e.Stream, shard: f.named(e.Stream, e.Shard), after: e.Time, before: e.Time, index: -1, mark: began})
 		}
 	}
 	if len(out) == 0 && f.j.of(m.worker) > 0 {

@@ -1,22 +1,41 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 )
 
-// kclScenarios are those of each pairing.
-var kclScenarios = []kclScenario{
-	{name: "stay", what: "one joins, stops in order; another joins, is killed", jvms: 2, play: joinStopKill},
-	{name: "succeed", what: "one joins, the first stops in order; another joins, the one before it is killed", jvms: 2, play: succeed},
+// kclScenario is what a fleet is led through.
+type kclScenario struct {
+	name, what string
+	thirdJVM   bool // a second of the first kind runs beside the first
+	play       func(context.Context, *kclFleet) error
+	streams    []string           // empty: one
+	shards     int                // of all streams together; 0: 6
+	slow       time.Duration      // each batch takes a handler so long
+	only       func(pairing) bool // nil: each
 }
 
-// kclPairings are who is led through them. Of Java alone shows that the rules are those of the KCL itself.
+// kclScenarios are those of each pairing.
+var kclScenarios = []kclScenario{
+	{name: "stay", what: "one joins, stops in order; another joins, is killed; the first is left", play: joinStopKill},
+	{name: "succeed", what: "one joins, the first stops in order; another joins, the one that leads now is killed", play: succeed},
+	{name: "reshard", what: "split and merge, parent in one language and children in the other, both ways", play: reshard, shards: 4},
+	{name: "move", what: "leases handed over (3.x) or taken (2.x) both ways, with the handler in the middle of a batch", play: moveBothWays, slow: 1500 * time.Millisecond, thirdJVM: true},
+	{name: "rolling", what: "two replaced one by one by two of the other language, and back", play: rolling, thirdJVM: true, only: func(p pairing) bool { return p.first == javaKind }},
+	{name: "several", what: "two streams: one joins, stops in order; another joins, is killed", play: joinStopKill, streams: []string{"orders", "payments"},
+		only: func(p pairing) bool { return p.version == latestKCL }},
+}
+
+// kclPairings are who is led through them. Java alone shows that the rules are those of the KCL itself.
 func kclPairings() []pairing {
 	var out []pairing
 	for _, v := range []string{"2.7.2", "3.4.2", "3.5.1"} {
-		out = append(out, pairing{version: v, first: javaKind, second: goKind}, pairing{version: v, first: goKind, second: javaKind}, pairing{version: v, first: javaKind, second: javaKind})
+		for _, kinds := range [][2]kind{{javaKind, goKind}, {goKind, javaKind}, {javaKind, javaKind}} {
+			out = append(out, pairing{version: v, first: kinds[0], second: kinds[1]})
+		}
 	}
 	return out
 }
@@ -26,13 +45,23 @@ func kclMatrix() []scenario {
 	var out []scenario
 	for _, p := range kclPairings() {
 		for _, s := range kclScenarios {
-			if s.only != nil && !s.only(p) {
+			jvms := 0
+			for _, k := range []kind{p.first, p.second} {
+				if k == javaKind {
+					jvms++
+				}
+			}
+			if s.thirdJVM && p.first == javaKind {
+				jvms++
+			}
+			if s.only != nil && !s.only(p) || jvms > maxJVMs {
 				continue
 			}
 			out = append(out, scenario{
 				name:  fmt.Sprintf("kcl-%s-%s-%s-%s", p.version, p.first, p.second, s.name),
-				what:  fmt.Sprintf("KCL %s and ours in one fleet, %s first: %s", p.version, p.first, s.what),
-				limit: 8 * time.Minute,
+				what:  fmt.Sprintf("KCL %s, %s and then %s: %s", p.version, p.first, p.second, s.what),
+				limit: 10 * time.Minute,
+				jvms:  jvms,
 				run:   func(ctx context.Context, r *runner) (string, error) { return kclRun(ctx, r, p, s) },
 			})
 		}
@@ -42,7 +71,11 @@ func kclMatrix() []scenario {
 
 // kclRun leads a fleet through a scenario, under load, and judges it.
 func kclRun(ctx context.Context, r *runner, p pairing, s kclScenario) (string, error) {
-	f, err := newKCLFleet(ctx, r, p, 6)
+	streams := s.streams
+	if len(streams) == 0 {
+		streams = []string{stream}
+	}
+	f, err := newKCLFleet(ctx, r, p, cmp.Or(s.shards, 6)/len(streams), streams...)
 	if err != nil {
 		return "", err
 	}

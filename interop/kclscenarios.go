@@ -2,17 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 )
-
-// kclScenario is what a fleet is led through.
-type kclScenario struct {
-	name, what string
-	jvms       int
-	play       func(context.Context, *kclFleet) error
-	slow       time.Duration
-	only       func(pairing) bool // nil: every pairing
-}
 
 // joinStopKill: one joins; it stops in order; another joins and is killed. The first reads all in between, and at the end.
 func joinStopKill(ctx context.Context, f *kclFleet) error {
@@ -52,6 +46,328 @@ func succeed(ctx context.Context, f *kclFleet) error {
 	return f.killAndTake(ctx, b, a)
 }
 
+// reshard splits all shards of the one worker, then of the other, so that neither can read all children alone and keep to its share: children of shards
+// of each are read by the other. Then it merges two shards, of different workers if there are such.
+func reshard(ctx context.Context, f *kclFleet) error {
+	a, err := f.begin(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := f.join(ctx, f.second, a)
+	if err != nil {
+		return err
+	}
+	for _, pair := range [][2]*member{{a, b}, {b, a}} {
+		if err := f.splitAllOf(ctx, pair[0]); err != nil {
+			return err
+		}
+		crossed, err := f.crossed(ctx)
+		if err != nil {
+			return err
+		}
+		if !crossed[[2]string{pair[0].worker, pair[1].worker}] {
+			return fmt.Errorf("no child of a shard of %s was read by %s: %v", pair[0].worker, pair[1].worker, crossed)
+		}
+	}
+	if err := f.mergeTwo(ctx); err != nil {
+		return err
+	}
+	for _, m := range []*member{a, b} {
+		if m.kind == javaKind {
+			if err := m.ever(m.worker+" ends a shard", javaEnded); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// splitAllOf splits the shards that m reads, and waits until all children are read.
+func (f *kclFleet) splitAllOf(ctx context.Context, m *member) error {
+	p := f.ps[0]
+	shards, err := p.shards(ctx)
+	if err != nil {
+		return err
+	}
+	owned, err := f.owned(ctx)
+	if err != nil {
+		return err
+	}
+	shards = slices.DeleteFunc(shards, func(s shard) bool { return s.closed || !slices.Contains(owned[m.worker], s.id) })
+	if len(shards) == 0 {
+		return fmt.Errorf("%s owns no open shard: %v", m.worker, owned)
+	}
+	for _, s := range shards {
+		if err := p.cut(ctx, s); err != nil {
+			return fmt.Errorf("split %s: %w", s.id, err)
+		}
+	}
+	began := time.Now()
+	for _, s := range shards {
+		if err := f.begun(ctx, s.id); err != nil {
+			return err
+		}
+	}
+	f.note("%d shards of %s split, children read after %.1f s", len(shards), m.worker, time.Since(began).Seconds())
+	return nil
+}
+
+// begun waits until every child of the parent was delivered from.
+func (f *kclFleet) begun(ctx context.Context, parent string) error {
+	shards, err := f.ps[0].shards(ctx)
+	if err != nil {
+		return err
+	}
+	var open []string
+	for _, s := range shards {
+		if slices.Contains(s.parents, parent) {
+			open = append(open, s.id)
+		}
+	}
+	if len(open) == 0 {
+		return fmt.Errorf("%s has no children", parent)
+	}
+	return f.j.until(ctx, stepTime, fmt.Sprintf("%v read", open), func() bool {
+		for _, d := range f.j.deliveries() {
+			open = slices.DeleteFunc(open, func(id string) bool { return id == d.shard })
+		}
+		return len(open) == 0
+	})
+}
+
+// crossed tells who read a child of whose shard: the worker of the parent's last record, then that of the child's first.
+func (f *kclFleet) crossed(ctx context.Context) (map[[2]string]bool, error) {
+	shards, err := f.ps[0].shards(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first, last := map[string]string{}, map[string]string{}
+	for _, d := range f.j.deliveries() {
+		if first[d.shard] == "" {
+			first[d.shard] = d.worker
+		}
+		last[d.shard] = d.worker
+	}
+	out := map[[2]string]bool{}
+	for _, s := range shards {
+		for _, p := range s.parents {
+			if last[p] != "" && first[s.id] != "" {
+				out[[2]string{last[p], first[s.id]}] = true
+			}
+		}
+	}
+	return out, nil
+}
+
+// mergeTwo merges two neighbours, of different workers if there are such, and waits until their child is read.
+func (f *kclFleet) mergeTwo(ctx context.Context) error {
+	p := f.ps[0]
+	shards, err := p.shards(ctx)
+	if err != nil {
+		return err
+	}
+	owned, err := f.owned(ctx)
+	if err != nil {
+		return err
+	}
+	owner := map[string]string{}
+	for w, keys := range owned {
+		for _, k := range keys {
+			owner[k] = w
+		}
+	}
+	var pair []shard
+	for _, a := range shards {
+		for _, b := range shards {
+			if neighbours(a, b) && (pair == nil || owner[a.id] != owner[b.id]) {
+				pair = []shard{a, b}
+			}
+		}
+	}
+	if pair == nil {
+		return errors.New("no two open shards are neighbours")
+	}
+	if err := p.join(ctx, pair[0], pair[1]); err != nil {
+		return fmt.Errorf("merge %s and %s: %w", pair[0].id, pair[1].id, err)
+	}
+	f.note("merged %s of %s and %s of %s", pair[0].id, owner[pair[0].id], pair[1].id, owner[pair[1].id])
+	return f.begun(ctx, pair[0].id)
+}
+
+// moveBothWays has leases go from the first to the second and back while handlers are at their batches: a second of the first kind joins, and is given
+// part of what both have. In the KCL 3.x they are handed over; in 2.x taken.
+func moveBothWays(ctx context.Context, f *kclFleet) error {
+	a, err := f.begin(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := f.join(ctx, f.second, a)
+	if err != nil {
+		return err
+	}
+	if err := f.moved(ctx, a, b); err != nil {
+		return err
+	}
+	c, err := f.start(ctx, f.first)
+	if err != nil {
+		return err
+	}
+	return f.moved(ctx, b, c)
+}
+
+// moved waits until a lease has gone from one to the other in the way of the fleet's regime, while from was at a batch; each Java worker's log must
+// show its side.
+func (f *kclFleet) moved(ctx context.Context, from, to *member) error {
+	how := "handed over"
+	if !f.led() {
+		how = "taken"
+	}
+	what := fmt.Sprintf("a lease of %s %s to %s in the middle of a batch", from.worker, how, to.worker)
+	began := time.Now()
+	err := poll(ctx, stepTime, func() (string, error) {
+		if err := f.j.health(); err != nil {
+			return "", err
+		}
+		rows, err := f.rec.written()
+		if err != nil {
+			return "", err
+		}
+		marks, ds := f.j.marked(), f.j.deliveries()
+		for _, m := range moves(rows) {
+			// Two Go workers ask each other in either regime.
+			if m.from == from.worker && m.to == to.worker && (m.given == f.led()) && busyAt(ds, marks, m.from, f.shardOf(m.key), f.told(rows[m.key], m)) {
+				return "", nil
+			}
+		}
+		return what + ": not seen", nil
+	})
+	if err != nil {
+		return err
+	}
+	f.note("%s after %.1f s", what, time.Since(began).Seconds())
+	if from.kind == javaKind {
+		side := javaLost
+		if f.led() {
+			side = javaGives
+		}
+		if err := from.saw(ctx, from.worker+" gives a lease up", side); err != nil {
+			return err
+		}
+	}
+	return f.took(ctx, to)
+}
+
+// told is when the row first said that the lease was to move: when the hand-over was asked for, else when it was taken.
+func (f *kclFleet) told(states []rowState, m move) time.Time {
+	at := m.at
+	for i := len(states) - 1; i >= 0; i-- {
+		if s := states[i]; s.at.Before(m.at) {
+			if s.str("checkpointOwner") != m.from || s.str("leaseOwner") != m.to {
+				break
+			}
+			at = s.at
+		}
+	}
+	return at
+}
+
+// busyAt reports whether the worker surely was in the middle of a batch of the shard: it had given its records, and ended it later.
+func busyAt(ds, marks []delivery, worker, shard string, at time.Time) bool {
+	for _, m := range marks {
+		if m.mark != batchEnd || m.worker != worker || m.shard != shard || !m.after.After(at) {
+			continue
+		}
+		for _, d := range ds {
+			if d.worker == worker && d.shard == shard && d.index < m.index && !d.before.After(at) {
+				last := true // of the batch that m ends
+				for _, n := range marks {
+					last = last && !(n.mark == batchEnd && n.worker == worker && n.shard == shard && n.index > d.index && n.index < m.index)
+				}
+				if last {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// rolling replaces two workers of the first kind by two of the second, one by one, and these by two of the first again.
+func rolling(ctx context.Context, f *kclFleet) error {
+	a, err := f.begin(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := f.join(ctx, f.first, a)
+	if err != nil {
+		return err
+	}
+	old := []*member{a, b}
+	for _, k := range []kind{f.second, f.first} {
+		for i := range old {
+			m, err := f.start(ctx, k)
+			if err != nil {
+				return err
+			}
+			if err := f.holds(ctx, m); err != nil {
+				return err
+			}
+			if err := f.stop(ctx, old[i]); err != nil {
+				return err
+			}
+			if err := f.none(ctx, old[i]); err != nil {
+				return err
+			}
+			old[i] = m
+		}
+		if err := f.divided(ctx, old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holds waits until m has a lease and reads it.
+func (f *kclFleet) holds(ctx context.Context, m *member) error {
+	if err := f.until(ctx, m.worker+" has leases", func(owned map[string][]string) string {
+		if len(owned[m.worker]) == 0 {
+			return "it has none"
+		}
+		return ""
+	}); err != nil {
+		return err
+	}
+	if err := f.j.until(ctx, stepTime, m.worker+" delivering", func() bool { return f.j.of(m.worker) > 0 }); err != nil {
+		return err
+	}
+	return f.took(ctx, m)
+}
+
+// none waits until m has no lease any more, and every lease has an owner.
+func (f *kclFleet) none(ctx context.Context, m *member) error {
+	return f.until(ctx, "nothing is left of "+m.worker, func(owned map[string][]string) string {
+		if len(owned[m.worker]) > 0 || len(owned[""]) > 0 {
+			return "not all leases are of others"
+		}
+		return ""
+	})
+}
+
+// divided waits until each of them has a lease.
+func (f *kclFleet) divided(ctx context.Context, all []*member) error {
+	return f.until(ctx, all[0].worker+" and "+all[1].worker+" share the leases", func(owned map[string][]string) string {
+		for _, m := range all {
+			if len(owned[m.worker]) == 0 {
+				return m.worker + " has none"
+			}
+		}
+		if len(owned) != len(all) {
+			return "others have some"
+		}
+		return ""
+	})
+}
+
 // begin starts the first worker and waits until it has all leases.
 func (f *kclFleet) begin(ctx context.Context) (*member, error) {
 	if f.first == javaKind {
@@ -66,10 +382,39 @@ func (f *kclFleet) begin(ctx context.Context) (*member, error) {
 	if err := f.alone(ctx, a); err != nil {
 		return nil, err
 	}
-	return a, f.took(ctx, a)
+	if err := f.took(ctx, a); err != nil {
+		return nil, err
+	}
+	return a, f.leads(ctx, a)
 }
 
-// took has Java's log show that it has leases, and reads them, and leads where it is the first.
+// leads waits until m holds the lock of the fleet's leader, where there is one; Java's log must say so.
+func (f *kclFleet) leads(ctx context.Context, m *member) error {
+	if !f.led() {
+		return nil
+	}
+	began := time.Now()
+	err := poll(ctx, stepTime, func() (string, error) {
+		if err := f.j.health(); err != nil {
+			return "", err
+		}
+		leader, err := f.leader(ctx)
+		if err != nil || leader == m.worker {
+			return "", err
+		}
+		return fmt.Sprintf("%s does not lead, but %q", m.worker, leader), nil
+	})
+	if err != nil {
+		return err
+	}
+	f.note("%s leads after %.1f s more", m.worker, time.Since(began).Seconds())
+	if m.kind != javaKind {
+		return nil
+	}
+	return m.ever(m.worker+" leads", javaLeads)
+}
+
+// took has Java's log show that it was given leases, and reads them.
 func (f *kclFleet) took(ctx context.Context, m *member) error {
 	if m.kind != javaKind {
 		return nil
@@ -89,32 +434,28 @@ func (f *kclFleet) join(ctx context.Context, k kind, old *member) (*member, erro
 	return b, f.took(ctx, b)
 }
 
-// stopAndTake stops m in order, and waits until rest has everything.
+// stopAndTake stops m in order, and waits until rest has everything, and leads.
 func (f *kclFleet) stopAndTake(ctx context.Context, m, rest *member) error {
 	if err := f.stop(ctx, m); err != nil {
 		return err
 	}
-	if err := f.alone(ctx, rest); err != nil {
-		return err
-	}
-	return f.succeeded(ctx, rest)
+	return f.inherits(ctx, rest)
 }
 
-// killAndTake kills m, and waits until rest has everything.
+// killAndTake kills m, and waits until rest has everything, and leads.
 func (f *kclFleet) killAndTake(ctx context.Context, m, rest *member) error {
 	if err := f.kill(ctx, m); err != nil {
 		return err
 	}
+	return f.inherits(ctx, rest)
+}
+
+func (f *kclFleet) inherits(ctx context.Context, rest *member) error {
 	if err := f.alone(ctx, rest); err != nil {
 		return err
 	}
-	return f.succeeded(ctx, rest)
-}
-
-// succeeded has the log of a Java worker that is left show that it took what was left behind, and leads.
-func (f *kclFleet) succeeded(ctx context.Context, rest *member) error {
-	if rest.kind != javaKind {
-		return nil
+	if err := f.took(ctx, rest); err != nil {
+		return err
 	}
-	return rest.saw(ctx, rest.worker+" takes what is left", javaTook, javaReads)
+	return f.leads(ctx, rest)
 }

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 )
 
 const ownerIndex = "LeaseOwnerToLeaseKeyIndex"
@@ -35,9 +38,26 @@ func (f *kclFleet) seed(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	shards, err := f.p.shards(ctx)
+	for _, p := range f.ps {
+		if err := f.seedStream(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *kclFleet) seedStream(ctx context.Context, p *producer) error {
+	shards, err := p.shards(ctx)
 	if err != nil {
 		return err
+	}
+	id := ""
+	if f.model.several {
+		d, err := p.k.DescribeStreamSummary(ctx, &kinesis.DescribeStreamSummaryInput{StreamName: &p.stream})
+		if err != nil {
+			return err
+		}
+		id = fmt.Sprintf("%s:%s:%d", strings.Split(*d.StreamDescriptionSummary.StreamARN, ":")[4], p.stream, d.StreamDescriptionSummary.StreamCreationTimestamp.Unix())
 	}
 	for _, s := range shards {
 		row := map[string]types.AttributeValue{
@@ -46,6 +66,9 @@ func (f *kclFleet) seed(ctx context.Context) error {
 		}
 		if f.layout() == "kcl3-single" {
 			row["entityType"] = text(leaseKind)
+		}
+		if id != "" {
+			row["leaseKey"], row["streamName"], row["shardId"] = text(id+":"+s.id), text(id), text(s.id)
 		}
 		if _, err := f.d.PutItem(ctx, &dynamodb.PutItemInput{TableName: new(app), Item: row}); err != nil {
 			return err

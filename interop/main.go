@@ -39,6 +39,12 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	var chosen []scenario
 	parallel := false
 	switch args[0] {
+	case "worker": // of a scenario, see worker.go
+		if err := workerMain(ctx, args[1:], out); err != nil && ctx.Err() == nil {
+			fmt.Fprintln(os.Stderr, "interop worker:", err)
+			return 1
+		}
+		return 0
 	case "list":
 		for _, s := range all {
 			fmt.Fprintf(out, "%-24s %s\n", s.name, s.what)
@@ -104,10 +110,14 @@ func runAll(ctx context.Context, b *bench, chosen []scenario, parallel bool, out
 	say := &prefixer{out: out}
 	one := func(i int) {
 		s := chosen[i]
+		release, err := b.reserve(ctx, s.jvms)
+		defer release()
 		t := time.Now()
 		r := &runner{bench: b, name: s.name, out: filepath.Join(b.out, s.name), say: say.named(s.name)}
-		err := os.MkdirAll(r.out, 0o755)
 		var text string
+		if err == nil {
+			err = os.MkdirAll(r.out, 0o755)
+		}
 		if err == nil {
 			text, err = r.within(ctx, s)
 		}

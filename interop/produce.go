@@ -26,6 +26,7 @@ type put struct {
 type producer struct {
 	k      *kinesis.Client
 	stream string
+	prefix string // of its keys and its shards, where there are several streams
 	batch  int
 	ledger map[string]put // by id: "KEY NUMBER"
 	ids    map[string][]string
@@ -70,7 +71,7 @@ func (p *producer) put(ctx context.Context, n int) error {
 		var entries []types.PutRecordsRequestEntry
 		var ids []string
 		for k := range keysPerBatch {
-			key := fmt.Sprintf("k%03d", k)
+			key := fmt.Sprintf("%sk%03d", p.prefix, k)
 			id := fmt.Sprintf("%s %d", key, p.batch)
 			ids = append(ids, id)
 			entries = append(entries, types.PutRecordsRequestEntry{PartitionKey: &key, Data: []byte(id + " " + strings.Repeat("x", 90-len(id)))})
@@ -89,7 +90,7 @@ func (p *producer) put(ctx context.Context, n int) error {
 					continue
 				}
 				key := *entries[i].PartitionKey
-				p.ledger[ids[i]] = put{key: key, shard: *r.ShardId, seq: *r.SequenceNumber}
+				p.ledger[ids[i]] = put{key: key, shard: p.prefix + *r.ShardId, seq: *r.SequenceNumber}
 				p.ids[key] = append(p.ids[key], ids[i])
 			}
 			if len(again) > 0 && tries > 100 {
@@ -148,17 +149,33 @@ func (p *producer) split(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, s := range all {
-		if s.closed {
-			continue
+		if !s.closed {
+			return s.id, p.cut(ctx, s)
 		}
-		mid := new(big.Int).Add(integer(s.start), integer(s.end))
-		mid.Rsh(mid, 1)
-		if _, err := p.k.SplitShard(ctx, &kinesis.SplitShardInput{StreamName: &p.stream, ShardToSplit: &s.id, NewStartingHashKey: new(mid.String())}); err != nil {
-			return "", err
-		}
-		return s.id, p.active(ctx)
 	}
 	return "", errors.New("no open shard to split")
+}
+
+// cut splits a shard in the middle.
+func (p *producer) cut(ctx context.Context, s shard) error {
+	mid := new(big.Int).Add(integer(s.start), integer(s.end))
+	mid.Rsh(mid, 1)
+	if _, err := p.k.SplitShard(ctx, &kinesis.SplitShardInput{StreamName: &p.stream, ShardToSplit: &s.id, NewStartingHashKey: new(mid.String())}); err != nil {
+		return err
+	}
+	return p.active(ctx)
+}
+
+// join merges two neighbours.
+func (p *producer) join(ctx context.Context, a, b shard) error {
+	if _, err := p.k.MergeShards(ctx, &kinesis.MergeShardsInput{StreamName: &p.stream, ShardToMerge: &a.id, AdjacentShardToMerge: &b.id}); err != nil {
+		return err
+	}
+	return p.active(ctx)
+}
+
+func neighbours(a, b shard) bool {
+	return !a.closed && !b.closed && b.start == new(big.Int).Add(integer(a.end), big.NewInt(1)).String()
 }
 
 // merge joins two neighbours that are not children of the same split.
@@ -168,15 +185,10 @@ func (p *producer) merge(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, a := range all {
-		next := new(big.Int).Add(integer(a.end), big.NewInt(1)).String()
 		for _, b := range all {
-			if a.closed || b.closed || b.start != next || len(a.parents) > 0 && len(b.parents) > 0 {
-				continue
+			if neighbours(a, b) && (len(a.parents) == 0 || len(b.parents) == 0) {
+				return a.id + " and " + b.id, p.join(ctx, a, b)
 			}
-			if _, err := p.k.MergeShards(ctx, &kinesis.MergeShardsInput{StreamName: &p.stream, ShardToMerge: &a.id, AdjacentShardToMerge: &b.id}); err != nil {
-				return "", err
-			}
-			return a.id + " and " + b.id, p.active(ctx)
 		}
 	}
 	return "", errors.New("no neighbours to merge")

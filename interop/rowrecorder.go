@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -164,6 +165,7 @@ type move struct {
 	by            string
 	given         bool   // from gave it itself: handed over, or released
 	checkpoint    string // where to begins
+	sub           uint64
 }
 
 // moves are the changes of owner, by lease key, in order. Who may read a shard is who stands in checkpointOwner, else in leaseOwner.
@@ -176,7 +178,8 @@ func moves(rows map[string][]rowState) []move {
 				continue
 			}
 			if now := s.owner(); now != owner {
-				out = append(out, move{key: key, from: owner, to: now, at: s.at, by: s.by, given: s.by == owner, checkpoint: s.str("checkpoint")})
+				sub, _ := strconv.ParseUint(s.str("checkpointSubSequenceNumber"), 10, 64) // its form is judged elsewhere
+				out = append(out, move{key: key, from: owner, to: now, at: s.at, by: s.by, given: s.by == owner, checkpoint: s.str("checkpoint"), sub: sub})
 				owner = now
 			}
 		}
