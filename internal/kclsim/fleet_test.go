@@ -47,7 +47,6 @@ type fleet struct {
 	windows Windows
 	stop    func()
 	began   time.Time
-	logs    []string
 }
 
 // javaWorker is a model that runs.
@@ -221,11 +220,11 @@ func (f *fleet) stopJava(id string) {
 	}
 }
 
-// put puts records, five a second over ten keys, until ctx ends.
+// put puts records, some a second over many keys, until ctx ends.
 func (f *fleet) put(ctx context.Context) {
 	for n := 0; ; n++ {
 		err := f.rec.Put(func() (string, string, error) {
-			out, err := f.kinesis.PutRecord(f.ctx, &kinesis.PutRecordInput{StreamName: aws.String("orders"), PartitionKey: aws.String(fmt.Sprintf("key %d", n%29)), Data: []byte("some bytes of an order")})
+			out, err := f.kinesis.PutRecord(f.ctx, &kinesis.PutRecordInput{StreamName: aws.String("orders"), PartitionKey: aws.String(fmt.Sprintf("key %d", n%211)), Data: []byte("some bytes of an order")})
 			if err != nil {
 				return "", "", err
 			}
@@ -235,7 +234,7 @@ func (f *fleet) put(ctx context.Context) {
 			f.fault("put: %v", err)
 			return
 		}
-		if pause(ctx, 200*time.Millisecond) != nil {
+		if pause(ctx, 300*time.Millisecond) != nil {
 			return
 		}
 	}
@@ -412,19 +411,17 @@ func (f *fleet) alive() []string {
 	return out
 }
 
-// load is how many leases each worker that runs has, ended ones too, and how many are nobody's or a dead worker's.
+// load is how many leases each worker that runs has, ended ones too (they are a part of the share, V11), and how many are nobody's or a dead
+// worker's.
 func (f *fleet) load() (load map[string]int, lost int) {
 	load = map[string]int{}
 	for _, id := range f.alive() {
 		load[id] = 0
 	}
 	for _, l := range f.rows() {
-		if l.checkpoint == shardEnd {
-			continue
-		}
 		if _, ok := load[l.owner]; ok && l.checkpointOwner == "" {
 			load[l.owner]++
-		} else {
+		} else if l.checkpoint != shardEnd { // nobody has to look after what has ended
 			lost++
 		}
 	}
@@ -453,7 +450,7 @@ func (f *fleet) await(most time.Duration, what string, cond func() bool) (took t
 			f.stop()
 			f.t.Fatalf("after %v: not in %v: %s; undone records: %d", time.Since(f.began), most, what, f.rec.Undone())
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
 	}
 	return time.Since(began)
 }

@@ -48,7 +48,7 @@ func shape(row map[string]map[string]any, key string) (kind, attributes string) 
 	var names []string
 	for name, v := range row {
 		for t := range v {
-			if name != "throughputKBps" { // from the first data on
+			if name != "throughputKBps" && !strings.HasPrefix(name, "sw_") { // from the first data on; ours, which Java keeps and does not look at
 				names = append(names, name+":"+t)
 			}
 		}
@@ -217,8 +217,6 @@ func TestJavaReshards(t *testing.T) {
 		f.split(open[0])
 		f.merge(open[1], open[2])
 		f.await(4*time.Minute, "ended leases deleted, and the others even", func() bool { return len(f.rows()) == 3 && f.even() })
-		f.split(f.open()[2])
-		f.await(12*time.Minute, "the merged shard's lease deleted", func() bool { return len(f.rows()) == 4 && f.even() })
 	})
 }
 
