@@ -90,7 +90,8 @@ type WorkerInfo struct {
 	Beat string
 	// Every is how often it announces itself, where it is not of this library: it is silent only after twice as long. 0: as this library does.
 	Every time.Duration
-	Load  map[string]float64 // optional figures by name, "cpu" in percent
+	// Load are optional figures by name, "cpu" in percent, and Limits the most that each may be, where that is not 100.
+	Load, Limits map[string]float64
 }
 
 // Sight is one reading of a lease table.
@@ -165,6 +166,8 @@ type Foreigners struct {
 	LeaseListed bool
 	// Steal: they do not hear an [Ask]. What is wanted of one that lives is taken from it, under its counter.
 	Steal bool
+	// NoThroughput: their rows hold none, so ours don't.
+	NoThroughput bool
 	// Lister names which of the owners in the table lists shards for all; nil: the engine's own rule. owners is sorted, and has each once.
 	Lister func(owners []WorkerID) WorkerID
 	// Led: the holder of the store's [LeaderLock] says who owns what, and nobody takes or asks for himself. Workers have a row of their own,

@@ -28,6 +28,7 @@ func (w *Worker) sharedWith() *core.Foreigners {
 
 // obeyLocked keeps to the rules that the last reading of the table showed. It returns what to tell where they are others than before.
 func (w *Worker) obeyLocked(f *core.Foreigners) (changed string) {
+	w.plainRows.Store(f != nil && f.NoThroughput)
 	was := w.foreigners
 	w.foreigners = f
 	w.limits.shared, w.limits.finished, w.limits.kept = f != nil, f != nil && f.CountFinished, f != nil && f.KeepFinished

@@ -273,7 +273,10 @@ func TestUnbegunHandOverIsCompleted(t *testing.T) {
 		if _, err := f.table.Create(t.Context(), core.Lease{Key: key, Owner: "a", Next: "b", Counter: 7, Checkpoint: core.Position{Token: "1"}, Ready: true}); err != nil {
 			t.Fatal(err)
 		}
-		f.await("passed on", 5*time.Second, func() bool { l, err := f.table.Get(t.Context(), key); return err == nil && l.Owner == "b" && l.Next == core.Nobody })
+		f.await("passed on", 5*time.Second, func() bool {
+			l, err := f.table.Get(t.Context(), key)
+			return err == nil && l.Owner == "b" && l.Next == core.Nobody
+		})
 		if f.count(worker.LeaseAccepted, "a") > 1 {
 			t.Error("accepted first")
 		}

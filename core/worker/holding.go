@@ -292,6 +292,9 @@ func (h *holding) settleAckLocked() {
 // renew writes a sign of life, and with it the checkpoint that waits.
 func (h *holding) renew(ctx context.Context) error {
 	t := h.throughput.rate(time.Now())
+	if h.w.plainRows.Load() {
+		t = nil
+	}
 	var stored core.Position
 	err := h.update(ctx, func(l *core.Lease) (core.Write, bool) {
 		h.mu.Lock()

@@ -188,7 +188,9 @@ func TestTwoLeaders(t *testing.T) {
 		}
 		f.member(others(first, "a", "b", "c")[0]).kill()
 		f.put(80, 16)
-		f.await("another leads", time.Minute, func() bool { return f.leader() != core.Nobody && f.leader() != first || f.count(worker.LeadLost, first) > 0 })
+		f.await("another leads", time.Minute, func() bool {
+			return f.leader() != core.Nobody && f.leader() != first || f.count(worker.LeadLost, first) > 0
+		})
 		f.await("delivered", 2*time.Minute, f.allDelivered)
 	})
 }

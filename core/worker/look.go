@@ -513,7 +513,7 @@ func (w *Worker) carryOut(ctx context.Context, t todo) {
 	each(t.again, w.releaseAgain)
 	each(t.take, w.take)
 	each(t.ask, w.askFor)
-	each(t.complete, w.completeHandOver)
+	each(t.complete, func(ctx context.Context, l core.Lease) { w.passOn(ctx, l, l.Next) })
 	each(t.finished, w.renewFinished)
 	for _, a := range t.assign {
 		g.do(func() { w.assign(w.base, a) })
@@ -601,12 +601,11 @@ func (w *Worker) askFor(ctx context.Context, seen core.Lease) {
 	w.emit(Event{Kind: LeaseAsked, Key: seen.Key, Other: seen.Owner, Counter: seen.Counter})
 }
 
-// completeHandOver passes on a lease that was given to this worker and then to another, before anything ran for it here: a row that nobody would
-// take a step further otherwise.
-func (w *Worker) completeHandOver(ctx context.Context, seen core.Lease) {
+// passOn hands on a lease that was given to this worker before anything ran for it here: a row that nobody would take a step further otherwise.
+func (w *Worker) passOn(ctx context.Context, seen core.Lease, to core.WorkerID) {
 	callCtx, cancel := w.callContext(ctx)
 	defer cancel()
-	write := core.HandOver(seen.Next)
+	write := core.HandOver(to)
 	row, err := w.store.Update(callCtx, seen, write.Same, write.Set)
 	if err != nil {
 		w.raced("hand lease over", seen.Key, err)
@@ -614,7 +613,7 @@ func (w *Worker) completeHandOver(ctx context.Context, seen core.Lease) {
 	}
 	w.gaveUp(seen.Key, seen.Counter)
 	w.count(HandedOver, seen.Key, 1)
-	w.emit(Event{Kind: LeaseHandedOver, Key: seen.Key, Other: seen.Next, Counter: row.Counter, Text: "nothing ran for it"})
+	w.emit(Event{Kind: LeaseHandedOver, Key: seen.Key, Other: to, Counter: row.Counter, Text: "nothing ran for it"})
 }
 
 // raced notes a write of the look that did not go through. That another was quicker is an outcome, not an error.

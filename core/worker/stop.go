@@ -152,8 +152,13 @@ func (w *Worker) sweep(ctx context.Context) {
 		}
 		w.mu.Lock()
 		here := w.held[l.Key] != nil || w.running[l.Key] != nil
+		to := w.spreadLocked([]core.LeaseKey{l.Key})[l.Key]
 		w.mu.Unlock()
-		if !here {
+		switch {
+		case here:
+		case to != core.Nobody && l.Run == "": // it was given to this worker, and nothing ran for it
+			g.do(func() { w.passOn(ctx, l, to) })
+		default:
 			g.do(func() { w.releaseAgain(ctx, l) })
 		}
 	}

@@ -66,6 +66,7 @@ type Worker struct {
 	events      []EventHook
 	counters    []CountHook
 	counts      [counts]atomic.Int64
+	plainRows   atomic.Bool   // no throughput is written
 	trust       time.Duration // D_self: how long a write gives the right to process
 	sharer      core.Sharer
 	lock        core.LeaderLock
