@@ -221,7 +221,7 @@ func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10)
 // goCommand is the worker of worker.go, or our program, in a process of its own.
 func (f *kclFleet) goCommand(ctx context.Context, m *member, door string) (*exec.Cmd, error) {
 	bin, err := os.Executable()
-	args := []string{"worker", "--handler", f.slow.String(), "--leader-lease", leaderLease.String()}
+	args := []string{"worker", "--handler", f.slow.String(), "--leader-lease", leaderLease.String(), "--metrics-every", "1s"}
 	if f.programs {
 		bin, err = f.program(ctx)
 		args = []string{"consume", "kinesis", "--region", region, "--checkpoint-interval", "1s", "--events", m.events}

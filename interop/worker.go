@@ -34,6 +34,7 @@ func workerMain(ctx context.Context, args []string, out io.Writer) error {
 	layout := f.String("layout", "native", "")
 	lease := f.Duration("lease-duration", 10*time.Second, "")
 	leaderLease := f.Duration("leader-lease", 0, "0: the library's default")
+	metricsEvery := f.Duration("metrics-every", 0, "0: the library's default")
 	handler := f.Duration("handler", 0, "each batch takes so long")
 	midway := f.Bool("checkpoint-midway", false, "of each shard store the middle of the first aggregated record, and nothing after it")
 	metrics := f.Bool("worker-metrics", false, "announce how busy the processor is")
@@ -50,6 +51,9 @@ func workerMain(ctx context.Context, args []string, out io.Writer) error {
 	store := []dynamo.Option{dynamo.Logger(log), dynamo.Endpoint(*dynamoURL), dynamo.Layout(kind)}
 	if *leaderLease > 0 {
 		store = append(store, dynamo.LeaderLease(*leaderLease))
+	}
+	if *metricsEvery > 0 {
+		store = append(store, dynamo.MetricsEvery(*metricsEvery))
 	}
 	if !*metrics {
 		store = append(store, dynamo.NoWorkerMetrics())
