@@ -37,6 +37,8 @@ type service interface {
 	flags(*command.Flags)
 	// connect makes the clients. It asks nothing of the stream yet.
 	connect(ctx context.Context, start core.Position, log *slog.Logger) (core.Catalog, core.LeaseStore, error)
+	// adjust sets what only this kind of stream or lease table has.
+	adjust(*worker.Config)
 	// data is the form in which records hold their data.
 	data() form
 }
@@ -161,10 +163,12 @@ func (o *options) consume(ctx context.Context, stdout io.Writer, log *slog.Logge
 		p.form = asText
 	}
 	opts = append(opts, worker.WithHooks(p, streams))
-	w, err := worker.New(worker.Config{
+	config := worker.Config{
 		ID: core.WorkerID(o.worker), Streams: streams, Store: store, Process: p.process,
 		LeaseDuration: o.lease, CheckpointEvery: o.checkpoint, StallAfter: max(time.Minute, o.lease),
-	}, opts...)
+	}
+	o.adjust(&config)
+	w, err := worker.New(config, opts...)
 	if err != nil {
 		return &command.UsageError{Command: o.command(), Err: err}
 	}

@@ -27,6 +27,11 @@ type kinesisFlags struct {
 	several, glue, cbor bool
 	fanOut, orPoll      bool
 	consumer            string
+	layoutName          string
+	layout              dynamo.LayoutKind
+	coordinator         string
+	metrics             string
+	neverLead           bool
 }
 
 func (*kinesisFlags) name() string { return "kinesis" }
@@ -43,7 +48,10 @@ With --stream more than once the leases are in the form of the KCL's multi-strea
 streams, or say --several-streams. A stream that cannot be had troubles no other; one that is deleted and made again is begun anew.
 
 With --fan-out the service pushes the records to a consumer of the stream (it costs extra). The consumer is registered if it is missing, and stays
-when the worker ends: aws kinesis deregister-stream-consumer removes it.`
+when the worker ends: aws kinesis deregister-stream-consumer removes it.
+
+With --layout the lease table may be one that workers of the Java KCL use: auto finds out by which rules, and follows them while they change. --never-lead keeps this worker from leading
+such a fleet, for a first try (docs/migrating-from-kcl.md). Without it a table that a Java worker uses is left alone.`
 }
 
 func (*kinesisFlags) examples() string {
@@ -54,6 +62,7 @@ func (*kinesisFlags) examples() string {
   shardwarden consume kinesis --stream orders --app nightly --idle-exit 30s --events events.jsonl
   shardwarden consume kinesis --stream orders --stream payments --app ledger
   shardwarden consume kinesis --stream orders --app alerts --fan-out
+  shardwarden consume kinesis --stream orders --app billing --layout auto --never-lead   # beside Java workers
   shardwarden consume kinesis --stream orders --app try --endpoint-url http://127.0.0.1:4567   # with: shardwarden emulator all`
 }
 
@@ -67,7 +76,12 @@ func (k *kinesisFlags) flags(f *command.Flags) {
 	k.AWS.Flags(f)
 	f.BoolVar(&k.cbor, "cbor", false, "read pages in the service's binary format, which costs less; where that fails, JSON is used")
 	f.BoolVar(&k.glue, "glue", false, "print records that have a schema in the Glue Schema Registry decoded: name and version of the schema, and the value as JSON under the key data")
+	f.StringVar(&k.layoutName, "layout", "native", "whose rules the lease table goes by: native (ours alone), auto (what is found), kcl2, kcl3-tables, kcl3-single")
+	f.BoolVar(&k.neverLead, "never-lead", false, "do not become the leader of a fleet of the KCL 3.x; goes with --layout")
+	f.StringVar(&k.coordinator, "coordinator-table", "", "the KCL's coordinator table, where it is not APP-CoordinatorState; goes with --layout")
+	f.StringVar(&k.metrics, "metrics-table", "", "the KCL's table of worker metrics, where it is not APP-WorkerMetricStats; goes with --layout")
 	f.Require("app")
+	f.Check(k.checkLayout)
 	f.Check(k.checkStreams)
 	f.Check(k.checkFanOut)
 }
@@ -101,6 +115,26 @@ func (k *kinesisFlags) checkFanOut() error {
 	return nil
 }
 
+func (k *kinesisFlags) checkLayout() (err error) {
+	if k.layout, err = dynamo.ParseLayout(k.layoutName); err != nil {
+		return fmt.Errorf("--layout is %q: must be native, auto, kcl2, kcl3-tables or kcl3-single", k.layoutName)
+	}
+	if k.layout != dynamo.Native {
+		return nil
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"never-lead", k.neverLead}, {"coordinator-table", k.coordinator != ""}, {"metrics-table", k.metrics != ""}} {
+		if f.set {
+			return fmt.Errorf("--%s goes with --layout auto or one of the KCL's, and it is native", f.name)
+		}
+	}
+	return nil
+}
+
+func (k *kinesisFlags) adjust(c *worker.Config) { c.NeverLead = k.neverLead }
+
 // connect calls no service but, where the SDK is set up so, the one that gives credentials.
 func (k *kinesisFlags) connect(ctx context.Context, start core.Position, log *slog.Logger) (core.Catalog, core.LeaseStore, error) {
 	cfg, err := k.Config(ctx)
@@ -108,7 +142,7 @@ func (k *kinesisFlags) connect(ctx context.Context, start core.Position, log *sl
 		return nil, nil, err
 	}
 	source := append(k.Kinesis(), kinesis.Logger(log))
-	store := append(k.Dynamo(), dynamo.Logger(log))
+	store := append(k.Dynamo(), dynamo.Logger(log), dynamo.Layout(k.layout), dynamo.SideTables(k.coordinator, k.metrics))
 	if k.fanOut {
 		source = append(source, kinesis.FanOut(cmp.Or(k.consumer, k.app)))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/command"
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/reach"
 	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/worker"
 	"github.com/shardwarden/shardwarden/leasestore/ots"
 )
 
@@ -76,6 +77,8 @@ func (t *tablestoreFlags) checkTables() error {
 	}
 	return nil
 }
+
+func (*tablestoreFlags) adjust(*worker.Config) {}
 
 // connect calls nobody.
 func (t *tablestoreFlags) connect(_ context.Context, start core.Position, log *slog.Logger) (core.Catalog, core.LeaseStore, error) {
