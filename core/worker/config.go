@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/balance"
 )
 
 // CheckpointMode says who decides how far a shard has come.
@@ -65,6 +66,10 @@ type Config struct {
 	// NeverLead: in a table that one worker leads (that of a fleet of the Java KCL 3, see [core.Foreigners]) this worker only follows. For a first try
 	// beside workers that are trusted already; if all of a fleet say so, nobody gets a lease.
 	NeverLead bool
+	// Utilization evens out how busy workers are instead of how many leases they have, where this worker leads: the default rule of the KCL 3, whose
+	// settings these are. Usage and Balance are filled in by the worker. It needs figures of all workers, and stops short of even. Default nil:
+	// leases are counted.
+	Utilization *balance.Utilization
 	// MaxLeases bounds the leases this worker holds; what stays unserved because of it is reported. Default 0, no bound.
 	MaxLeases int
 	// MaxShardsAtOnce bounds the handlers that run side by side, over all shards. Default 0, no bound.

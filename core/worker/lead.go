@@ -180,6 +180,30 @@ func (w *Worker) candidatesLocked(present []core.WorkerID) []core.WorkerID {
 	})
 }
 
+// makePlanLocked makes the plan of a look.
+func (w *Worker) makePlanLocked(in balance.Input, led bool, now time.Time) balance.Plan {
+	if !led || w.cfg.Utilization == nil {
+		return balance.Make(in)
+	}
+	rule := *w.cfg.Utilization
+	if rule.Balance = !now.Before(w.balanceAt); rule.Balance {
+		w.balanceAt = now.Add(6 * w.cfg.LeaseDuration) // as the KCL: each third pass, and a pass each two lease durations
+	}
+	rule.Usage = map[core.WorkerID]map[string]balance.Usage{}
+	for _, x := range in.Workers {
+		p := w.table.workers[x.ID]
+		if p == nil {
+			continue
+		}
+		usage := map[string]balance.Usage{}
+		for name, v := range p.load {
+			usage[name] = balance.Usage{Value: v, Limit: p.limits[name]}
+		}
+		rule.Usage[x.ID] = usage
+	}
+	return balance.MakeByUtilization(in, rule)
+}
+
 // leadLocked turns a plan into what the leader of a table does for all of its workers.
 func (w *Worker) leadLocked(t *todo, in balance.Input, plan balance.Plan, avoid map[core.LeaseKey]bool) {
 	me := w.cfg.ID

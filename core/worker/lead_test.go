@@ -1,11 +1,14 @@
 package worker_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	source "github.com/shardwarden/shardwarden/backends/memory"
 	"github.com/shardwarden/shardwarden/core"
+	"github.com/shardwarden/shardwarden/core/balance"
 	"github.com/shardwarden/shardwarden/core/worker"
 	store "github.com/shardwarden/shardwarden/leasestore/memory"
 )
@@ -269,5 +272,52 @@ func TestLeaderPassesOverTheUnknown(t *testing.T) {
 		if o := f.owners(); o["a"] != 3 || o["java-1"] != 1 {
 			t.Errorf("owners %v", o)
 		}
+	})
+}
+
+// busyTable tells how busy workers are.
+type busyTable struct {
+	*store.Store
+	cpu func(core.WorkerID) float64
+}
+
+func (b busyTable) Look(ctx context.Context, streams ...core.StreamID) (core.Sight, error) {
+	s, err := b.Store.Look(ctx, streams...)
+	for i := range s.Workers {
+		s.Workers[i].Load = map[string]float64{"cpu": b.cpu(s.Workers[i].ID)}
+	}
+	return s, err
+}
+
+// By utilization the leader takes leases from who is busier than the others, a part of them a minute, and none where all are alike.
+func TestLeaderEvensOutUtilization(t *testing.T) {
+	var busy atomic.Bool
+	cpu := func(id core.WorkerID) float64 {
+		if busy.Load() && id == "a" {
+			return 90
+		}
+		return 30
+	}
+	bubble(t, 12, func(c *worker.Config) {
+		c.Utilization = &balance.Utilization{}
+		c.Store = busyTable{c.Store.(*store.Store), cpu}
+	}, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		f.start("a")
+		f.await("all owned", time.Minute, func() bool { return f.owners()["a"] == 12 })
+		f.start("b")
+		time.Sleep(5 * time.Minute)
+		if o := f.owners(); o["a"] != 12 {
+			t.Errorf("owners %v: a is no busier than b, whatever it has", o)
+		}
+		busy.Store(true)
+		took := f.await("some moved", 3*time.Minute, func() bool { return f.owners()["b"] > 0 })
+		some := f.owners()["b"]
+		time.Sleep(30 * time.Second)
+		if n := f.owners()["b"]; n != some || n > 4 {
+			t.Errorf("%d moved after %v, %d half a minute later: a part of what is too much, a minute apart", some, took, n)
+		}
+		f.put(120, 24)
+		f.await("delivered", time.Minute, f.allDelivered)
 	})
 }

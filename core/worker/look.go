@@ -376,6 +376,11 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 			continue
 		}
 		b := balance.Lease{Key: l.Key, Owner: l.Owner, Next: l.Next}
+		if w.cfg.Utilization != nil {
+			if b.Weight = l.Throughput; b.Weight == 0 {
+				b.Weight = -1 // nothing was ever delivered, or nobody said
+			}
+		}
 		if r.wasFree {
 			if !l.Ready {
 				if ok, _ := w.graphLocked(st).MayStart(l.Key.Shard); !ok {
@@ -419,11 +424,15 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 		}
 		in.Leases = append(in.Leases, b)
 	}
-	if w.planned != nil && slices.Equal(in.Leases, w.planned) && slices.Equal(in.Workers, w.plannedBy) {
+	evens := led && w.cfg.Utilization != nil && !now.Before(w.balanceAt)
+	if w.planned != nil && !evens && slices.Equal(in.Leases, w.planned) && slices.Equal(in.Workers, w.plannedBy) {
 		return
 	}
 	w.planned, w.plannedBy = in.Leases, in.Workers
-	plan := balance.Make(in)
+	plan := w.makePlanLocked(in, led, now)
+	if led && w.cfg.Utilization != nil {
+		by(w.balanceAt)
+	}
 	if w.unserved = plan.Unserved; len(w.unserved) > 0 && now.Sub(w.unservedAt) >= time.Minute {
 		w.unservedAt = now
 		t.unserved = slices.Clone(w.unserved)

@@ -35,6 +35,8 @@ type pulse struct {
 	// Of a worker's: how often it announces itself, and when leases of its were found silent.
 	every   time.Duration
 	doubted time.Time
+	load    map[string]float64
+	limits  map[string]float64
 	mark    int // of a worker's: the number of the reading that last showed it
 }
 
@@ -156,7 +158,7 @@ func (t *table) read(s core.Sight, end time.Time, evidence evidence) {
 		}
 		came := p.came || p.since.IsZero() && t.looks > 1
 		p.see(beat{text: w.Beat}, end)
-		p.mark, p.came, p.every = t.looks, came, w.Every
+		p.mark, p.came, p.every, p.load, p.limits = t.looks, came, w.Every, w.Load, w.Limits
 	}
 	for id, p := range t.workers {
 		if p.mark != t.looks {

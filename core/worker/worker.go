@@ -112,6 +112,7 @@ type Worker struct {
 	plannedBy  []balance.Worker
 	plannedFor []core.WorkerID
 	planAt     time.Time
+	balanceAt  time.Time // when utilization is next evened out
 	lookErr    error
 	lookErrs   int
 	announced  time.Time
