@@ -62,7 +62,7 @@ func TestRoster(t *testing.T) {
 					t.Errorf("listed: %s, want [default fresh go]", got)
 				}
 				w := workers(t, s)["fresh"]
-				if w.Every != 30*time.Second || fmt.Sprint(w.Load) != "map[cpu:61.5]" {
+				if w.Every != 30*time.Second || fmt.Sprint(w.Load) != "map[cpu:33.25]" {
 					t.Errorf("a worker of Java's is %+v", w)
 				}
 

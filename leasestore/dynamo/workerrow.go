@@ -38,9 +38,10 @@ func decodeWorker(row Attributes, keyAttr string) workerRow {
 	stats, ranges := figures(row[attrStats]), figures(row[attrRanges])
 	w.unfit = unfit(row, stats, ranges)
 	load := map[string]float64{}
-	if all := stats[statCPU]; len(all) > 0 {
-		if last := all[len(all)-1]; last >= 0 {
-			load[loadCPU] = last
+	if f, ok := smoothed(stats[statCPU]); ok {
+		load[loadCPU] = f
+		if of := ranges[statCPU]; len(of) > 0 {
+			w.info.Limits = map[string]float64{loadCPU: of[0]}
 		}
 	}
 	if more, ok := row[attrLoad].(*types.AttributeValueMemberM); ok {
@@ -54,6 +55,21 @@ func decodeWorker(row Attributes, keyAttr string) workerRow {
 		w.info.Load = load
 	}
 	return w
+}
+
+// smoothed is what the KCL takes for the figure of a worker: the exponential average of its samples with workerMetricsEMAAlpha, 0.5; below 0 stands for
+// a sample that is missing.
+func smoothed(samples []float64) (f float64, ok bool) {
+	for _, s := range samples {
+		switch {
+		case s < 0:
+		case !ok:
+			f, ok = s, true
+		default:
+			f = (f + s) / 2
+		}
+	}
+	return f, ok
 }
 
 // unfit is the KCL's own judgement of a row (docs/reference/kcl.md 2.2): without a time, with a metric that has no range or a range of nothing, or
