@@ -108,6 +108,12 @@ func (s *Store) classifyCode(op operation, code string, status int) (kind error,
 	return core.ErrInvalid, ""
 }
 
+// isPolicy reports whether it was a policy that forbade the call, and not the credentials that were refused.
+func isPolicy(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && (api.ErrorCode() == "AccessDeniedException" || api.ErrorCode() == "AccessDenied")
+}
+
 func statusOf(err error) int {
 	if r, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return r.HTTPStatusCode()

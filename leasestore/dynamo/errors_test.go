@@ -137,9 +137,10 @@ func TestNoCredentialsFromTheDefaultChain(t *testing.T) {
 // Case F110: credentials that the service calls expired are made anew, once, also for a write: it was refused before it was looked at.
 func TestExpiredCredentialsAreMadeAnew(t *testing.T) {
 	var made, sent atomic.Int32
+	var armed atomic.Bool // once the table is ready
 	expired := func(next aws.HTTPClient) aws.HTTPClient {
 		return client(func(r *http.Request) (*http.Response, error) {
-			if strings.HasSuffix(r.Header.Get("X-Amz-Target"), "UpdateItem") {
+			if armed.Load() && strings.HasSuffix(r.Header.Get("X-Amz-Target"), "UpdateItem") {
 				sent.Add(1)
 				if !strings.Contains(r.Header.Get("Authorization"), "AKID2") {
 					return answer(400, "ExpiredTokenException").Do(r)
@@ -153,6 +154,7 @@ func TestExpiredCredentialsAreMadeAnew(t *testing.T) {
 		return aws.Credentials{AccessKeyID: fmt.Sprint("AKID", made.Add(1)), SecretAccessKey: "s"}, nil
 	}))
 	s := srv.ready(t)
+	armed.Store(true)
 	l, err := s.Create(t.Context(), lease("1"))
 	must(t, err)
 	w := core.Renew(nil)

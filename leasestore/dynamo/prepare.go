@@ -44,6 +44,7 @@ func (s *Store) Prepare(ctx context.Context) error {
 	return err
 }
 
+// prepare stops at the first trouble; where that is a missing permission, the others that are missing are found out too.
 func (s *Store) prepare(ctx context.Context) error {
 	created, err := s.makeTable(ctx)
 	if err == nil && created {
@@ -52,16 +53,21 @@ func (s *Store) prepare(ctx context.Context) error {
 	if err == nil {
 		err = s.findCoordinator(ctx)
 	}
-	if err == nil {
+	read := err == nil
+	if read {
 		err = s.sample(ctx)
 	}
 	switch {
 	case err != nil:
-		return err
 	case s.kind == Native:
-		return s.rejudge()
+		err = s.rejudge()
+	default:
+		err = s.prepareShared(ctx)
 	}
-	return s.prepareShared(ctx)
+	if err != nil && !lacksPermission(err) {
+		return err
+	}
+	return s.checkPermissions(ctx, err, read)
 }
 
 // prepareShared finds out by which rules the table is shared, and refuses a layout that it can't have, before anything is made for it.
