@@ -40,13 +40,15 @@ func (m *member) saw(ctx context.Context, step string, kinds ...*regexp.Regexp) 
 	return err
 }
 
-// ever wants a line anywhere in the log so far.
-func (m *member) ever(step string, kind *regexp.Regexp) error {
-	b, err := os.ReadFile(m.log)
-	if err == nil && !kind.Match(b) {
-		err = fmt.Errorf("%s: the log of %s has no line of the form %q", step, m.worker, kind)
-	}
-	return err
+// ever waits until the log has a line of that kind, anywhere.
+func (m *member) ever(ctx context.Context, step string, kind *regexp.Regexp) error {
+	return poll(ctx, stepTime, func() (string, error) {
+		b, err := os.ReadFile(m.log)
+		if err == nil && !kind.Match(b) {
+			return fmt.Sprintf("%s: the log of %s has no line of the form %q", step, m.worker, kind), nil
+		}
+		return "", err
+	})
 }
 
 // harmless are exceptions that the KCL logs in a fleet of its own kind, too.

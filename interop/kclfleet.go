@@ -74,6 +74,7 @@ type kclFleet struct {
 	kills      []kill
 	notes      []string
 	slow       time.Duration // each batch takes a handler so long
+	midway     bool          // the workers that start now store the middle of an aggregated record and stay there
 	programs   bool          // workers of ours are our program, and not worker.go
 	flags      []string      // more of each Java worker
 }
@@ -149,7 +150,7 @@ func (f *kclFleet) feed(ctx context.Context) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
-		tick := time.NewTicker(400 * time.Millisecond)
+		tick := time.NewTicker(400 * time.Millisecond * time.Duration(max(1, f.ps[0].within)))
 		defer tick.Stop()
 		for {
 			for _, p := range f.ps {
@@ -213,6 +214,9 @@ func (f *kclFleet) javaArgs(worker, door string) []string {
 	args := []string{"--streams", strings.Join(streams, ","), "--app", app, "--worker", worker, "--kinesis", f.kinesisURL, "--dynamo", door, "--http1", "--records",
 		"--no-worker-metrics", "--worker-metrics-ms", "1000", "--failover-ms", ms(failoverTime), "--leader-lease-ms", ms(leaderLease), "--handoff-ms", ms(handOverTime),
 		"--balance-every", "1", "--shard-sync-ms", "1000", "--parent-poll-ms", "1000", "--idle-ms", "250", "--handler-ms", ms(f.slow)}
+	if f.midway {
+		args = append(args, "--checkpoint-midway")
+	}
 	return append(args, f.flags...)
 }
 
@@ -222,6 +226,9 @@ func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10)
 func (f *kclFleet) goCommand(ctx context.Context, m *member, door string) (*exec.Cmd, error) {
 	bin, err := os.Executable()
 	args := []string{"worker", "--handler", f.slow.String(), "--leader-lease", leaderLease.String(), "--metrics-every", "1s"}
+	if f.midway {
+		args = append(args, "--checkpoint-midway")
+	}
 	if f.programs {
 		bin, err = f.program(ctx)
 		args = []string{"consume", "kinesis", "--region", region, "--checkpoint-interval", "1s", "--events", m.events}
@@ -355,6 +362,10 @@ func (f *kclFleet) kill(ctx context.Context, m *member) error {
 	if err := f.j.until(ctx, stepTime, m.worker+" delivering before its kill", func() bool { return f.j.of(m.worker) > had }); err != nil {
 		return err
 	}
+	return f.killNow(ctx, m)
+}
+
+func (f *kclFleet) killNow(ctx context.Context, m *member) error {
 	k := kill{worker: m.worker, at: time.Now()}
 	if err := m.kill(); err != nil {
 		return err

@@ -14,6 +14,7 @@ type kclScenario struct {
 	play       func(context.Context, *kclFleet) error
 	streams    []string           // empty: one
 	shards     int                // of all streams together; 0: 6
+	within     int                // user records in an aggregated record
 	slow       time.Duration      // each batch takes a handler so long
 	only       func(pairing) bool // nil: each
 }
@@ -24,6 +25,7 @@ var kclScenarios = []kclScenario{
 	{name: "succeed", what: "one joins, the first stops in order; another joins, the one that leads now is killed", play: succeed},
 	{name: "reshard", what: "split and merge, parent in one language and children in the other, both ways", play: reshard, shards: 4},
 	{name: "move", what: "leases handed over (3.x) or taken (2.x) both ways, with the handler in the middle of a batch", play: moveBothWays, slow: 1500 * time.Millisecond, thirdJVM: true},
+	{name: "resume", what: "the first stores a place within an aggregated record and is killed, the second resumes there", play: resume, within: 10, shards: 2},
 	{name: "rolling", what: "two replaced one by one by two of the other language, and back", play: rolling, thirdJVM: true, only: func(p pairing) bool { return p.first == javaKind }},
 	{name: "several", what: "two streams: one joins, stops in order; another joins, is killed", play: joinStopKill, streams: []string{"orders", "payments"},
 		only: func(p pairing) bool { return p.version == latestKCL }},
@@ -80,6 +82,9 @@ func kclRun(ctx context.Context, r *runner, p pairing, s kclScenario) (string, e
 		return "", err
 	}
 	f.slow = s.slow
+	for _, p := range f.ps {
+		p.within = s.within
+	}
 	stop := f.feed(ctx)
 	if err := s.play(ctx, f); err != nil {
 		_ = stop() // what the producer says is in the journal

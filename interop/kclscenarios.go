@@ -74,7 +74,7 @@ func reshard(ctx context.Context, f *kclFleet) error {
 	}
 	for _, m := range []*member{a, b} {
 		if m.kind == javaKind {
-			if err := m.ever(m.worker+" ends a shard", javaEnded); err != nil {
+			if err := m.ever(ctx, m.worker+" ends a shard", javaEnded); err != nil {
 				return err
 			}
 		}
@@ -292,6 +292,67 @@ func busyAt(ds, marks []delivery, worker, shard string, at time.Time) bool {
 	return false
 }
 
+// resume has the first store a place within an aggregated record of each shard and be killed, and the second resume there.
+func resume(ctx context.Context, f *kclFleet) error {
+	f.midway = true
+	a, err := f.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.midways(ctx); err != nil {
+		return err
+	}
+	if err := f.killNow(ctx, a); err != nil {
+		return err
+	}
+	f.midway = false
+	at := f.kills[0]
+	b, err := f.start(ctx, f.second)
+	if err != nil {
+		return err
+	}
+	if err := f.inherits(ctx, b); err != nil {
+		return err
+	}
+	first := map[string]delivery{}
+	if err := f.j.until(ctx, stepTime, "every shard read on", func() bool {
+		for _, d := range f.j.deliveries() {
+			if _, ok := first[d.shard]; d.worker == b.worker && !ok {
+				first[d.shard] = d
+			}
+		}
+		return len(first) == len(at.checkpoints)
+	}); err != nil {
+		return err
+	}
+	for shard, d := range first {
+		if d.seq != at.checkpoints[shard] || d.sub != at.subs[shard]+1 {
+			return fmt.Errorf("%s resumed %s at %s sub %d; stored was %s sub %d", b.worker, shard, d.seq, d.sub, at.checkpoints[shard], at.subs[shard])
+		}
+	}
+	f.note("%d shards resumed within an aggregated record", len(first))
+	return nil
+}
+
+// midways waits until the checkpoint of every lease stands within an aggregated record.
+func (f *kclFleet) midways(ctx context.Context) error {
+	return poll(ctx, stepTime, func() (string, error) {
+		if err := f.j.health(); err != nil {
+			return "", err
+		}
+		t, err := readTable(ctx, f.d, app)
+		if err != nil {
+			return "", err
+		}
+		for _, i := range t.Items {
+			if isLease(i.str("entityType")) && (!isToken(i.str("checkpoint")) || i.str("checkpointSubSequenceNumber") == "0") {
+				return fmt.Sprintf("lease %s is at %s sub %s", i.str("leaseKey"), i.str("checkpoint"), i.str("checkpointSubSequenceNumber")), nil
+			}
+		}
+		return "", nil
+	})
+}
+
 // rolling replaces two workers of the first kind by two of the second, one by one, and these by two of the first again.
 func rolling(ctx context.Context, f *kclFleet) error {
 	a, err := f.begin(ctx)
@@ -382,6 +443,9 @@ func (f *kclFleet) begin(ctx context.Context) (*member, error) {
 	if err := f.alone(ctx, a); err != nil {
 		return nil, err
 	}
+	if err := f.j.until(ctx, stepTime, a.worker+" delivering", func() bool { return f.j.of(a.worker) > 0 }); err != nil {
+		return nil, err
+	}
 	if err := f.took(ctx, a); err != nil {
 		return nil, err
 	}
@@ -411,7 +475,7 @@ func (f *kclFleet) leads(ctx context.Context, m *member) error {
 	if m.kind != javaKind {
 		return nil
 	}
-	return m.ever(m.worker+" leads", javaLeads)
+	return m.ever(ctx, m.worker+" leads", javaLeads)
 }
 
 // took has Java's log show that it was given leases, and reads them.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/kinesis"
 	"github.com/aws/aws-sdk-go-v2/service/kinesis/types"
+
+	"github.com/shardwarden/shardwarden/backends/kinesis/kpl/kpltest"
 )
 
 // keysPerBatch is also how many partition keys there are: each batch holds each key once, so that a batch refused in part and sent
@@ -28,6 +30,7 @@ type producer struct {
 	stream string
 	prefix string // of its keys and its shards, where there are several streams
 	batch  int
+	within int            // so many user records of one key stand in one record, aggregated as the KPL does; 0: none are
 	ledger map[string]put // by id: "KEY NUMBER"
 	ids    map[string][]string
 }
@@ -69,12 +72,12 @@ func isNotFound(err error) bool {
 func (p *producer) put(ctx context.Context, n int) error {
 	for range n {
 		var entries []types.PutRecordsRequestEntry
-		var ids []string
+		var ids [][]string
 		for k := range keysPerBatch {
 			key := fmt.Sprintf("%sk%03d", p.prefix, k)
-			id := fmt.Sprintf("%s %d", key, p.batch)
-			ids = append(ids, id)
-			entries = append(entries, types.PutRecordsRequestEntry{PartitionKey: &key, Data: []byte(id + " " + strings.Repeat("x", 90-len(id)))})
+			user, data := p.compose(key)
+			ids = append(ids, user)
+			entries = append(entries, types.PutRecordsRequestEntry{PartitionKey: &key, Data: data})
 		}
 		p.batch++
 		for tries := 0; len(entries) > 0; tries++ {
@@ -83,15 +86,17 @@ func (p *producer) put(ctx context.Context, n int) error {
 				return err
 			}
 			var again []types.PutRecordsRequestEntry
-			var againIDs []string
+			var againIDs [][]string
 			for i, r := range o.Records {
 				if r.ErrorCode != nil || r.ShardId == nil {
 					again, againIDs = append(again, entries[i]), append(againIDs, ids[i])
 					continue
 				}
 				key := *entries[i].PartitionKey
-				p.ledger[ids[i]] = put{key: key, shard: p.prefix + *r.ShardId, seq: *r.SequenceNumber}
-				p.ids[key] = append(p.ids[key], ids[i])
+				for sub, id := range ids[i] {
+					p.ledger[id] = put{key: key, shard: p.prefix + *r.ShardId, seq: *r.SequenceNumber, sub: uint64(sub)}
+				}
+				p.ids[key] = append(p.ids[key], ids[i]...)
 			}
 			if len(again) > 0 && tries > 100 {
 				return fmt.Errorf("%d records were refused a hundred times", len(again))
@@ -100,6 +105,20 @@ func (p *producer) put(ctx context.Context, n int) error {
 		}
 	}
 	return nil
+}
+
+// compose makes the record of a key for this batch, and the ids of the user records in it.
+func (p *producer) compose(key string) (ids []string, data []byte) {
+	var records []kpltest.Record
+	for i := range max(1, p.within) {
+		id := fmt.Sprintf("%s %d", key, p.batch*max(1, p.within)+i)
+		ids = append(ids, id)
+		records = append(records, kpltest.Record{Key: key, Data: []byte(id + " " + strings.Repeat("x", 90-len(id)))})
+	}
+	if p.within == 0 {
+		return ids, records[0].Data
+	}
+	return ids, kpltest.Aggregate(records...)
 }
 
 // shard is a shard as ListShards tells it, complete and in the order listed.

@@ -43,6 +43,8 @@ func scenarios() []scenario {
 			run: consume(consumption{kinesis: "ours", dynamo: "ours", shards: 8, records: 20000, splits: 1, merges: 1, flags: []string{"--fan-out"}})},
 		{name: "kinesis-local-fanout", what: "kinesis-local + ministack by enhanced fan-out, a kill -9; nothing is resharded, as kinesis-local then tells no subscription of the end of a shard", limit: 8 * time.Minute,
 			run: consume(consumption{kinesis: "kinesis-local", dynamo: "ministack", shards: 8, records: 6000, flags: []string{"--fan-out"}})},
+		{name: "kpl", what: "records aggregated by the libraries of others, read by the Java KCL and by our program: record for record the same", limit: 6 * time.Minute, jvms: 1,
+			run: kplScenario},
 		{name: "tablestore", what: "our Tablestore emulator, workers of ours at their defaults: one joins, a split, a merge, a kill -9, one leaves in order", limit: 6 * time.Minute,
 			run: changesScenario},
 		{name: "streamclient", what: "as streamclient-smoke, with the Java client's defaults (leases of 20 s), and partitions split and merged meanwhile", limit: 15 * time.Minute, jvms: 1,
