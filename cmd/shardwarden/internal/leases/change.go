@@ -52,7 +52,7 @@ func (a *act) confirm(std streams, question string) error {
 	if a.yes {
 		return nil
 	}
-	if !isTerminal(std.in) {
+	if !std.asks {
 		return &command.ExitError{Status: command.Misuse, Err: errors.New("nothing was changed: there is no terminal to ask on; say --yes to do it")}
 	}
 	if _, err := fmt.Fprintf(std.out, "%s [y/N] ", question); err != nil {

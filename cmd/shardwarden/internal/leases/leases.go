@@ -4,8 +4,11 @@ package leases
 import (
 	"context"
 	"io"
+	"os"
 	"slices"
 	"strings"
+
+	"golang.org/x/term"
 
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/command"
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/interrupt"
@@ -31,8 +34,10 @@ const examples = `  shardwarden leases list --app billing
 
 // streams are the standard ones.
 type streams struct {
-	in       io.Reader
-	out, err io.Writer
+	in    io.Reader
+	out   io.Writer
+	asks  bool // there is somebody at in who can be asked
+	draws bool // out is a screen
 }
 
 // sub is a subcommand.
@@ -49,7 +54,7 @@ func subs() []sub {
 }
 
 // Run is the command.
-func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, _ io.Writer) error {
 	var names []string
 	for _, s := range subs() {
 		names = append(names, s.name)
@@ -67,5 +72,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	ctx, stop := interrupt.Context(ctx)
 	defer stop()
-	return subs()[i].run(ctx, args[1:], streams{stdin, stdout, stderr})
+	return subs()[i].run(ctx, args[1:], streams{in: stdin, out: stdout, asks: isTerminal(stdin), draws: isTerminal(stdout)})
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -1,7 +1,9 @@
 package leases
 
 import (
+	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/command"
@@ -60,5 +62,22 @@ func TestRelease(t *testing.T) {
 	}
 	if _, err := c.run("release --worker a --app app --observe 0 --yes"); err == nil {
 		t.Error("a worker without leases was no error")
+	}
+}
+
+// Whoever is asked must say yes.
+func TestConfirm(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		answer string
+		goes   bool
+	}{{"y\n", true}, {"YES\n", true}, {"n\n", false}, {"\n", false}, {"", false}, {"yes please\n", false}} {
+		t.Run(tt.answer, func(t *testing.T) {
+			var out bytes.Buffer
+			err := new(act).confirm(streams{in: strings.NewReader(tt.answer), out: &out, asks: true}, "Release it?")
+			if (err == nil) != tt.goes || !strings.Contains(out.String(), "Release it? [y/N]") {
+				t.Errorf("%v; it was asked %q", err, out.String())
+			}
+		})
 	}
 }

@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/command"
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/interrupt"
@@ -57,7 +54,7 @@ func watch(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	err = o.run(ctx, t, std.out)
+	err = o.run(ctx, t, std.out, std.draws)
 	if _, asked := errors.AsType[interrupt.Signal](err); asked {
 		return nil
 	}
@@ -65,10 +62,9 @@ func watch(ctx context.Context, args []string, std streams) error {
 }
 
 // run looks again and again. A look that fails is said, and the next one follows.
-func (o *watching) run(ctx context.Context, t *leasetable.Table, out io.Writer) error {
+func (o *watching) run(ctx context.Context, t *leasetable.Table, out io.Writer, draw bool) error {
 	var seen leasetable.Observer
 	var before *leasetable.Report
-	draw := isTerminal(out)
 	for looks := 0; ; {
 		r, err := t.Read(ctx)
 		if ctx.Err() != nil {
@@ -252,9 +248,4 @@ func dash(s string) string {
 		return "none"
 	}
 	return s
-}
-
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -107,13 +107,32 @@ func TestWatchPrintsChanges(t *testing.T) {
 		table := &leasetable.Table{Name: "app", Service: "memory", Store: &scripted{looks: []any{row("a"), row("a"), errors.New("throttled"), row("b"), row("b"), row("b")}}}
 		o := watching{every: 2 * time.Second, silent: time.Minute}
 		var out bytes.Buffer
-		if err := o.run(ctx, table, &out); err == nil || err.Error() != "enough" {
+		if err := o.run(ctx, table, &out, false); err == nil || err.Error() != "enough" {
 			t.Fatalf("it ended with %v", err)
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		lines = lines[slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "WORKER") })+2:]
 		if len(lines) != 4 || !strings.HasSuffix(lines[0], "could not be read: throttled") || !strings.HasSuffix(lines[1], " s went from a to b") {
 			t.Errorf("the lines are %q", lines)
+		}
+	})
+}
+
+// On a terminal each look is drawn over the last one.
+func TestWatchDraws(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, errors.New("enough"))
+		defer cancel()
+		row := []core.Lease{{Key: core.LeaseKey{Shard: "s"}, Checkpoint: core.FromHorizon}}
+		table := &leasetable.Table{Name: "app", Service: "memory", Store: &scripted{looks: []any{row, row, row}}}
+		o := watching{every: 2 * time.Second, silent: time.Minute}
+		var out bytes.Buffer
+		if err := o.run(ctx, table, &out, true); err == nil || err.Error() != "enough" {
+			t.Fatalf("it ended with %v", err)
+		}
+		if n := strings.Count(out.String(), "\x1b[H\x1b[2J"+"table app"); n != 2 {
+			t.Errorf("it was drawn %d times, want 2: %q", n, out.String())
 		}
 	})
 }
