@@ -12,8 +12,8 @@ import (
 	"github.com/shardwarden/shardwarden/core"
 )
 
-// Migration is what it takes to turn a table of one stream into one of several. [Store.PlanSeveralStreams] makes it.
-type Migration struct {
+// StreamsMigration is what it takes to turn a table of one stream into one of several. [Store.PlanSeveralStreams] makes it.
+type StreamsMigration struct {
 	Stream core.StreamID
 	Leases []core.Lease // to be given the keys of a table of several streams; their progress stays
 
@@ -22,9 +22,9 @@ type Migration struct {
 }
 
 // PlanSeveralStreams looks at a table of one stream, twice, watch apart, and writes nothing. It is an error if anybody uses the table: a lease or a
-// worker's row that changes meanwhile; so watch must be longer than the lease duration of the fleet. Where an earlier [Migration.Run] ended
+// worker's row that changes meanwhile; so watch must be longer than the lease duration of the fleet. Where an earlier [StreamsMigration.Run] ended
 // half-way, what is left is planned: until that is done, the table is refused by stores of both kinds.
-func (s *Store) PlanSeveralStreams(ctx context.Context, stream core.StreamID, watch time.Duration) (*Migration, error) {
+func (s *Store) PlanSeveralStreams(ctx context.Context, stream core.StreamID, watch time.Duration) (*StreamsMigration, error) {
 	if !severalID.MatchString(string(stream)) {
 		return nil, s.noID(stream)
 	}
@@ -43,7 +43,7 @@ func (s *Store) PlanSeveralStreams(ctx context.Context, stream core.StreamID, wa
 	if err != nil {
 		return nil, err
 	}
-	m := &Migration{Stream: stream, store: s}
+	m := &StreamsMigration{Stream: stream, store: s}
 	for _, row := range rows {
 		key := (&rowReader{row: row}).text(attrKey)
 		if was, there := before[key]; (kindOf(row) == isLease || kindOf(row) == isWorker) && (!there || was != sign(row)) {
@@ -66,7 +66,7 @@ func (s *Store) PlanSeveralStreams(ctx context.Context, stream core.StreamID, wa
 
 // Run gives each lease its new key: first the new row is made, then the old one goes, each unless somebody was quicker. Owners are dropped. An error
 // leaves the table between the two kinds, which nobody opens: plan and run again.
-func (m *Migration) Run(ctx context.Context) error {
+func (m *StreamsMigration) Run(ctx context.Context) error {
 	for i, l := range m.Leases {
 		if err := m.move(ctx, &l, m.rows[i]); err != nil {
 			return err
@@ -75,10 +75,10 @@ func (m *Migration) Run(ctx context.Context) error {
 	return nil
 }
 
-func (m *Migration) move(ctx context.Context, l *core.Lease, old Attributes) error {
+func (m *StreamsMigration) move(ctx context.Context, l *core.Lease, old Attributes) error {
 	s := m.store
 	row := maps.Clone(old)
-	for _, a := range []string{attrOwner, attrCurrentOwner, attrRun, attrStream} {
+	for _, a := range []string{attrOwner, attrCurrentOwner, attrAsked, attrRun, attrStream} {
 		delete(row, a)
 	}
 	key := string(m.Stream) + ":" + string(l.Key.Shard)
@@ -107,7 +107,7 @@ func (m *Migration) move(ctx context.Context, l *core.Lease, old Attributes) err
 }
 
 // sameThere accepts the row that an earlier run made.
-func (m *Migration) sameThere(ctx context.Context, key string, l *core.Lease) error {
+func (m *StreamsMigration) sameThere(ctx context.Context, key string, l *core.Lease) error {
 	s := m.store
 	out, err := call(ctx, s, retried("GetItem"), s.client.GetItem, &dynamodb.GetItemInput{TableName: &s.table, Key: Attributes{attrKey: text(key)}, ConsistentRead: new(true)})
 	if err != nil {
