@@ -13,10 +13,14 @@ var (
 	javaTook  = regexp.MustCompile(`New leases assigned to worker : \S+, count : [1-9]|successfully took [1-9]\d* leases`)
 	javaReads = regexp.MustCompile(`Created new shardConsumer for : .*shardId=`)
 	javaLeads = regexp.MustCompile(`Worker : \S+ is new Leader`)
-	javaLost  = regexp.MustCompile(`lost lease with key`)
 	javaEnded = regexp.MustCompile(`(?i)reached end of shard|end of shard \S+ and have no records to process`)
-	javaGives = regexp.MustCompile(`Calling graceful shutdown for lease`)
+	javaGives = regexp.MustCompile(`Calling graceful shutdown for lease|lost lease with key`)
 )
+
+// naming is a line of that kind that names the lease.
+func naming(kind *regexp.Regexp, lease string) *regexp.Regexp {
+	return regexp.MustCompile(`(?:` + kind.String() + `).*` + regexp.QuoteMeta(lease))
+}
 
 // saw waits until the log of a Java worker has a line of each kind behind what earlier calls have seen, and reads on behind the last of them.
 func (m *member) saw(ctx context.Context, step string, kinds ...*regexp.Regexp) error {

@@ -93,6 +93,13 @@ func (j *journal) deliveries() []delivery {
 	return append([]delivery(nil), j.all...)
 }
 
+// from are the deliveries behind the first n.
+func (j *journal) from(n int) []delivery {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append([]delivery(nil), j.all[n:]...)
+}
+
 // marked are the marks so far.
 func (j *journal) marked() []delivery {
 	j.mu.Lock()

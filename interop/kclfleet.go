@@ -74,6 +74,7 @@ type kclFleet struct {
 	kills      []kill
 	notes      []string
 	slow       time.Duration // each batch takes a handler so long
+	defaults   bool          // all timers are the libraries' own, and nothing is checkpointed
 	midway     bool          // the workers that start now store the middle of an aggregated record and stay there
 	programs   bool          // workers of ours are our program, and not worker.go
 	flags      []string      // more of each Java worker
@@ -211,9 +212,14 @@ func (f *kclFleet) javaArgs(worker, door string) []string {
 	for _, p := range f.ps {
 		streams = append(streams, p.stream)
 	}
+	// On one host all workers see the same processor, by which none can be told from another.
 	args := []string{"--streams", strings.Join(streams, ","), "--app", app, "--worker", worker, "--kinesis", f.kinesisURL, "--dynamo", door, "--http1", "--records",
-		"--no-worker-metrics", "--worker-metrics-ms", "1000", "--failover-ms", ms(failoverTime), "--leader-lease-ms", ms(leaderLease), "--handoff-ms", ms(handOverTime),
-		"--balance-every", "1", "--shard-sync-ms", "1000", "--parent-poll-ms", "1000", "--idle-ms", "250", "--handler-ms", ms(f.slow)}
+		"--no-worker-metrics", "--handler-ms", ms(f.slow)}
+	if f.defaults {
+		return append(args, "--checkpoint-ms", "86400000")
+	}
+	args = append(args, "--worker-metrics-ms", "1000", "--failover-ms", ms(failoverTime), "--leader-lease-ms", ms(leaderLease), "--handoff-ms", ms(handOverTime),
+		"--balance-every", "1", "--shard-sync-ms", "1000", "--parent-poll-ms", "1000", "--idle-ms", "250")
 	if f.midway {
 		args = append(args, "--checkpoint-midway")
 	}
@@ -225,13 +231,18 @@ func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10)
 // goCommand is the worker of worker.go, or our program, in a process of its own.
 func (f *kclFleet) goCommand(ctx context.Context, m *member, door string) (*exec.Cmd, error) {
 	bin, err := os.Executable()
-	args := []string{"worker", "--handler", f.slow.String(), "--leader-lease", leaderLease.String(), "--metrics-every", "1s"}
+	args := []string{"worker", "--handler", f.slow.String()}
+	if f.defaults {
+		args = append(args, "--no-checkpoints")
+	} else {
+		args = append(args, "--leader-lease", leaderLease.String(), "--metrics-every", "1s", "--lease-duration", failoverTime.String())
+	}
 	if f.midway {
 		args = append(args, "--checkpoint-midway")
 	}
 	if f.programs {
 		bin, err = f.program(ctx)
-		args = []string{"consume", "kinesis", "--region", region, "--checkpoint-interval", "1s", "--events", m.events}
+		args = []string{"consume", "kinesis", "--region", region, "--lease-duration", failoverTime.String(), "--checkpoint-interval", "1s", "--events", m.events}
 	}
 	if err != nil {
 		return nil, err
@@ -244,7 +255,7 @@ func (f *kclFleet) goCommand(ctx context.Context, m *member, door string) (*exec
 		args = append(args, "--stream", p.stream)
 	}
 	args = append(args, "--app", app, "--worker-id", m.worker, "--endpoint-url", f.kinesisURL, "--dynamodb-endpoint-url", door,
-		"--layout", layout, "--lease-duration", failoverTime.String())
+		"--layout", layout)
 	cmd := exec.Command(bin, args...)
 	cmd.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID="+account, "AWS_SECRET_ACCESS_KEY=secret", "AWS_EC2_METADATA_DISABLED=true")
 	return cmd, nil
@@ -366,10 +377,15 @@ func (f *kclFleet) kill(ctx context.Context, m *member) error {
 }
 
 func (f *kclFleet) killNow(ctx context.Context, m *member) error {
-	k := kill{worker: m.worker, at: time.Now()}
 	if err := m.kill(); err != nil {
 		return err
 	}
+	return f.noteKill(ctx, m)
+}
+
+// noteKill remembers what m owned when it was killed.
+func (f *kclFleet) noteKill(ctx context.Context, m *member) error {
+	k := kill{worker: m.worker, at: time.Now()}
 	// Nobody can have taken its leases yet: they run for seconds.
 	t, err := readTable(ctx, f.d, app)
 	if err != nil {

@@ -46,8 +46,8 @@ func succeed(ctx context.Context, f *kclFleet) error {
 	return f.killAndTake(ctx, b, a)
 }
 
-// reshard splits all shards of the one worker, then of the other, so that neither can read all children alone and keep to its share: children of shards
-// of each are read by the other. Then it merges two shards, of different workers if there are such.
+// reshard splits all shards of the first, so that it cannot read all children and keep to its share, and merges two shards, of different workers if
+// there are such. Then a shard of the second is split, and the second killed as soon as the end of that is stored: the first reads the children.
 func reshard(ctx context.Context, f *kclFleet) error {
 	a, err := f.begin(ctx)
 	if err != nil {
@@ -57,28 +57,77 @@ func reshard(ctx context.Context, f *kclFleet) error {
 	if err != nil {
 		return err
 	}
-	for _, pair := range [][2]*member{{a, b}, {b, a}} {
-		if err := f.splitAllOf(ctx, pair[0]); err != nil {
-			return err
-		}
-		crossed, err := f.crossed(ctx)
-		if err != nil {
-			return err
-		}
-		if !crossed[[2]string{pair[0].worker, pair[1].worker}] {
-			return fmt.Errorf("no child of a shard of %s was read by %s: %v", pair[0].worker, pair[1].worker, crossed)
-		}
+	if err := f.splitAllOf(ctx, a); err != nil {
+		return err
 	}
 	if err := f.mergeTwo(ctx); err != nil {
 		return err
 	}
-	for _, m := range []*member{a, b} {
-		if m.kind == javaKind {
-			if err := m.ever(ctx, m.worker+" ends a shard", javaEnded); err != nil {
-				return err
-			}
+	return f.leaveChildren(ctx, b, a)
+}
+
+// leaveChildren splits a shard of m and kills m in the moment in which the end of that is stored. heir must read the children.
+func (f *kclFleet) leaveChildren(ctx context.Context, m, heir *member) error {
+	p := f.ps[0]
+	var parent shard
+	if err := f.until(ctx, m.worker+" owns an open shard", func(owned map[string][]string) string {
+		shards, err := p.shards(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		i := slices.IndexFunc(shards, func(s shard) bool { return !s.closed && slices.Contains(owned[m.worker], s.id) })
+		if i < 0 {
+			return "it owns none"
+		}
+		parent = shards[i]
+		return ""
+	}); err != nil {
+		return err
+	}
+	dead := f.rec.killWhen(m, func(key string, row item) bool { return key == parent.id && row.str("checkpoint") == "SHARD_END" })
+	if err := p.cut(ctx, parent); err != nil {
+		return fmt.Errorf("split %s: %w", parent.id, err)
+	}
+	limit := time.NewTimer(stepTime)
+	defer limit.Stop()
+	select {
+	case <-dead:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-limit.C:
+		return fmt.Errorf("%s did not store the end of %s", m.worker, parent.id)
+	}
+	if err := f.noteKill(ctx, m); err != nil {
+		return err
+	}
+	if m.kind == javaKind {
+		if err := m.ever(ctx, m.worker+" ends "+parent.id, javaEnded); err != nil {
+			return err
 		}
 	}
+	if err := f.begun(ctx, parent.id); err != nil {
+		return err
+	}
+	if err := f.inherits(ctx, heir); err != nil {
+		return err
+	}
+	shards, err := p.shards(ctx)
+	if err != nil {
+		return err
+	}
+	first, last := map[string]string{}, map[string]string{}
+	for _, d := range f.j.deliveries() {
+		if first[d.shard] == "" {
+			first[d.shard] = d.worker
+		}
+		last[d.shard] = d.worker
+	}
+	for _, s := range shards {
+		if slices.Contains(s.parents, parent.id) && (last[parent.id] != m.worker || first[s.id] != heir.worker) {
+			return fmt.Errorf("%s was read by %s, its child %s by %s; wanted were %s and %s", parent.id, last[parent.id], s.id, first[s.id], m.worker, heir.worker)
+		}
+	}
+	f.note("%s ended by %s, which was killed then; its children read by %s", parent.id, m.worker, heir.worker)
 	return nil
 }
 
@@ -127,36 +176,15 @@ func (f *kclFleet) begun(ctx context.Context, parent string) error {
 	if len(open) == 0 {
 		return fmt.Errorf("%s has no children", parent)
 	}
+	seen := 0
 	return f.j.until(ctx, stepTime, fmt.Sprintf("%v read", open), func() bool {
-		for _, d := range f.j.deliveries() {
+		more := f.j.from(seen)
+		seen += len(more)
+		for _, d := range more {
 			open = slices.DeleteFunc(open, func(id string) bool { return id == d.shard })
 		}
 		return len(open) == 0
 	})
-}
-
-// crossed tells who read a child of whose shard: the worker of the parent's last record, then that of the child's first.
-func (f *kclFleet) crossed(ctx context.Context) (map[[2]string]bool, error) {
-	shards, err := f.ps[0].shards(ctx)
-	if err != nil {
-		return nil, err
-	}
-	first, last := map[string]string{}, map[string]string{}
-	for _, d := range f.j.deliveries() {
-		if first[d.shard] == "" {
-			first[d.shard] = d.worker
-		}
-		last[d.shard] = d.worker
-	}
-	out := map[[2]string]bool{}
-	for _, s := range shards {
-		for _, p := range s.parents {
-			if last[p] != "" && first[s.id] != "" {
-				out[[2]string{last[p], first[s.id]}] = true
-			}
-		}
-	}
-	return out, nil
 }
 
 // mergeTwo merges two neighbours, of different workers if there are such, and waits until their child is read.
@@ -194,9 +222,9 @@ func (f *kclFleet) mergeTwo(ctx context.Context) error {
 	return f.begun(ctx, pair[0].id)
 }
 
-// moveBothWays has leases go from the first to the second and back while handlers are at their batches: a second of the first kind joins, and is given
-// part of what both have. In the KCL 3.x they are handed over; in 2.x taken.
-func moveBothWays(ctx context.Context, f *kclFleet) error {
+// moveBusy has leases go from the first to the second while handlers are at their batches, handed over in the KCL 3.x and taken in 2.x; then the second
+// stops in order, in the middle of batches too.
+func moveBusy(ctx context.Context, f *kclFleet) error {
 	a, err := f.begin(ctx)
 	if err != nil {
 		return err
@@ -208,11 +236,7 @@ func moveBothWays(ctx context.Context, f *kclFleet) error {
 	if err := f.moved(ctx, a, b); err != nil {
 		return err
 	}
-	c, err := f.start(ctx, f.first)
-	if err != nil {
-		return err
-	}
-	return f.moved(ctx, b, c)
+	return f.stopAndTake(ctx, b, a)
 }
 
 // moved waits until a lease has gone from one to the other in the way of the fleet's regime, while from was at a batch; each Java worker's log must
@@ -224,6 +248,7 @@ func (f *kclFleet) moved(ctx context.Context, from, to *member) error {
 	}
 	what := fmt.Sprintf("a lease of %s %s to %s in the middle of a batch", from.worker, how, to.worker)
 	began := time.Now()
+	var seen move
 	err := poll(ctx, stepTime, func() (string, error) {
 		if err := f.j.health(); err != nil {
 			return "", err
@@ -234,8 +259,8 @@ func (f *kclFleet) moved(ctx context.Context, from, to *member) error {
 		}
 		marks, ds := f.j.marked(), f.j.deliveries()
 		for _, m := range moves(rows) {
-			// Two Go workers ask each other in either regime.
-			if m.from == from.worker && m.to == to.worker && (m.given == f.led()) && busyAt(ds, marks, m.from, f.shardOf(m.key), f.told(rows[m.key], m)) {
+			if m.from == from.worker && m.to == to.worker && m.given == f.led() && busyAt(ds, marks, m.from, f.shardOf(m.key), told(rows[m.key], m)) {
+				seen = m
 				return "", nil
 			}
 		}
@@ -246,19 +271,18 @@ func (f *kclFleet) moved(ctx context.Context, from, to *member) error {
 	}
 	f.note("%s after %.1f s", what, time.Since(began).Seconds())
 	if from.kind == javaKind {
-		side := javaLost
-		if f.led() {
-			side = javaGives
-		}
-		if err := from.saw(ctx, from.worker+" gives a lease up", side); err != nil {
+		if err := from.ever(ctx, from.worker+" gives "+seen.key+" up", naming(javaGives, seen.key)); err != nil {
 			return err
 		}
 	}
-	return f.took(ctx, to)
+	if to.kind == javaKind {
+		return to.ever(ctx, to.worker+" takes "+seen.key, naming(javaTook, seen.key))
+	}
+	return nil
 }
 
 // told is when the row first said that the lease was to move: when the hand-over was asked for, else when it was taken.
-func (f *kclFleet) told(states []rowState, m move) time.Time {
+func told(states []rowState, m move) time.Time {
 	at := m.at
 	for i := len(states) - 1; i >= 0; i-- {
 		if s := states[i]; s.at.Before(m.at) {
@@ -315,8 +339,11 @@ func resume(ctx context.Context, f *kclFleet) error {
 		return err
 	}
 	first := map[string]delivery{}
+	seen := 0
 	if err := f.j.until(ctx, stepTime, "every shard read on", func() bool {
-		for _, d := range f.j.deliveries() {
+		more := f.j.from(seen)
+		seen += len(more)
+		for _, d := range more {
 			if _, ok := first[d.shard]; d.worker == b.worker && !ok {
 				first[d.shard] = d
 			}

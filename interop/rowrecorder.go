@@ -32,7 +32,24 @@ type rowRecorder struct {
 	mu     sync.Mutex
 	rows   map[string][]rowState // by lease key, in the order of the writes
 	calls  map[string]map[string]int
+	kills  []killWhen
 	broken error
+}
+
+// killWhen kills a worker that writes a row of a certain kind, before it hears that it was written.
+type killWhen struct {
+	m    *member
+	is   func(key string, row item) bool
+	done chan struct{}
+}
+
+// killWhen kills m with kill -9 at the first such write of it. The channel is closed once m is dead and its output was read.
+func (rec *rowRecorder) killWhen(m *member, is func(key string, row item) bool) (dead <-chan struct{}) {
+	k := killWhen{m, is, make(chan struct{})}
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	rec.kills = append(rec.kills, k)
+	return k.done
 }
 
 // rowState is a row as it was after a worker wrote it; no attributes: deleted.
@@ -125,8 +142,19 @@ func (rec *rowRecorder) note(worker string, resp *http.Response) error {
 		return err
 	}
 	rec.mu.Lock()
-	defer rec.mu.Unlock()
 	rec.rows[key] = append(rec.rows[key], rowState{time.Now(), worker, row})
+	i := slices.IndexFunc(rec.kills, func(k killWhen) bool { return k.m.worker == worker && k.is(key, row) })
+	if i < 0 {
+		rec.mu.Unlock()
+		return nil
+	}
+	k := rec.kills[i]
+	rec.kills = slices.Delete(rec.kills, i, i+1)
+	rec.mu.Unlock()
+	if err := k.m.kill(); err != nil {
+		return fmt.Errorf("kill %s: %w", worker, err)
+	}
+	close(k.done)
 	return nil
 }
 

@@ -37,6 +37,7 @@ func workerMain(ctx context.Context, args []string, out io.Writer) error {
 	metricsEvery := f.Duration("metrics-every", 0, "0: the library's default")
 	handler := f.Duration("handler", 0, "each batch takes so long")
 	midway := f.Bool("checkpoint-midway", false, "of each shard store the middle of the first aggregated record, and nothing after it")
+	none := f.Bool("no-checkpoints", false, "store nothing")
 	metrics := f.Bool("worker-metrics", false, "announce how busy the processor is")
 	never := f.Bool("never-lead", false, "")
 	if err := f.Parse(args); err != nil {
@@ -77,7 +78,7 @@ func workerMain(ctx context.Context, args []string, out io.Writer) error {
 			p.tell("initialize", p.key, nil)
 			return p, nil
 		}}
-	if *midway {
+	if *midway || *none {
 		c.Checkpoints = worker.Manual
 	}
 	w, err := worker.New(c, worker.WithLogger(log))

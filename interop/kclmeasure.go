@@ -1,0 +1,249 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// measured are the shards of a fleet whose figures are taken, and how long it may take to come to rest, at the KCL's own timers.
+const (
+	measuredShards = 64
+	resting        = 6 * time.Minute
+	quiet          = 75 * time.Second // no lease moves for so long: three passes of Java's leader with balancing, and some
+	takingOver     = 5 * time.Minute
+)
+
+// measureScenario takes the figures of a mixed fleet of two workers of the KCL and two of ours, at the defaults of both.
+func measureScenario(ctx context.Context, r *runner, flags ...string) (string, error) {
+	f, err := newKCLFleet(ctx, r, pairing{version: latestKCL, first: javaKind, second: goKind}, measuredShards, stream)
+	if err != nil {
+		return "", err
+	}
+	f.defaults, f.flags = true, flags
+	stop := f.feed(ctx)
+	defer func() { _ = stop() }()
+	if err := f.seed(ctx); err != nil {
+		return "", err
+	}
+	for _, k := range []kind{javaKind, javaKind, goKind, goKind} {
+		m, err := f.start(ctx, k)
+		if err != nil {
+			return "", err
+		}
+		if len(f.workers) == 1 {
+			if err := f.waitFor(ctx, m.worker+" leads and reads", func() (string, error) {
+				leader, err := f.leader(ctx)
+				if err != nil || leader == m.worker && f.j.of(m.worker) > 0 {
+					return "", err
+				}
+				return fmt.Sprintf("%q leads", leader), nil
+			}); err != nil {
+				return "", err
+			}
+		}
+	}
+	if err := f.rest(ctx); err != nil {
+		return "", err
+	}
+	if err := f.countCalls(ctx); err != nil {
+		return "", err
+	}
+	go2 := f.workers[3]
+	// A worker of ours stops in order while Java leads.
+	if err := f.leaves(ctx, go2, func() error { return f.stop(ctx, go2) }); err != nil {
+		return "", err
+	}
+	// Its leader is killed. Who leads then is killed too, if it is of ours; else it was Java beside ours that was faster.
+	for range 2 {
+		leader, err := f.leaderOf(ctx)
+		if err != nil {
+			return "", err
+		}
+		if err := f.leaves(ctx, leader, func() error { return f.killNow(ctx, leader) }); err != nil {
+			return "", err
+		}
+		if err := f.newLeader(ctx, leader); err != nil {
+			return "", err
+		}
+		if next, err := f.leaderOf(ctx); err != nil || next.kind != goKind {
+			return strings.Join(f.notes, "; "), err
+		}
+	}
+	return strings.Join(f.notes, "; "), nil
+}
+
+// waitFor waits for something at the pace of the KCL's defaults.
+func (f *kclFleet) waitFor(ctx context.Context, what string, ask func() (string, error)) error {
+	began := time.Now()
+	err := poll(ctx, takingOver, func() (string, error) {
+		if err := f.j.health(); err != nil {
+			return "", err
+		}
+		open, err := ask()
+		if open != "" {
+			open = what + ": " + open
+		}
+		return open, err
+	})
+	if err == nil {
+		f.note("%s after %.1f s", what, time.Since(began).Seconds())
+	}
+	return err
+}
+
+// rest waits until every lease has an owner, every worker has some, and none has moved for a while; it notes the spread.
+func (f *kclFleet) rest(ctx context.Context) error {
+	began, since := time.Now(), time.Now()
+	last := map[string][]string{}
+	counts := map[string]int{}
+	err := poll(ctx, resting, func() (string, error) {
+		if err := f.j.health(); err != nil {
+			return "", err
+		}
+		owned, err := f.owned(ctx)
+		if err != nil {
+			return "", err
+		}
+		for _, keys := range owned {
+			slices.Sort(keys)
+		}
+		if !maps.EqualFunc(owned, last, slices.Equal) {
+			last, since = owned, time.Now()
+		}
+		clear(counts)
+		for w, keys := range owned {
+			counts[w] = len(keys)
+		}
+		if len(owned[""]) > 0 || len(owned) < len(f.workers) || time.Since(since) < quiet {
+			return fmt.Sprintf("not at rest: %v", counts), nil
+		}
+		return "", nil
+	})
+	f.note("leases at rest after %.0f s: %v", since.Sub(began).Seconds(), counts)
+	return err
+}
+
+// countCalls counts what each worker asks of DynamoDB for a minute.
+func (f *kclFleet) countCalls(ctx context.Context) error {
+	before := map[string]map[string]int{}
+	for _, m := range f.workers {
+		before[m.worker] = f.rec.counted(m.worker)
+	}
+	began := time.Now()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(time.Minute):
+	}
+	owned, err := f.owned(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range f.workers {
+		var kinds []string
+		calls := 0
+		for call, n := range f.rec.counted(m.worker) {
+			if n -= before[m.worker][call]; n > 0 {
+				calls += n
+				kinds = append(kinds, fmt.Sprintf("%s %d", call, n))
+			}
+		}
+		slices.Sort(kinds)
+		held := len(owned[m.worker])
+		f.note("%s: %.1f calls a minute and held lease (%d leases: %s)", m.worker, float64(calls)/time.Since(began).Minutes()/float64(max(1, held)), held, strings.Join(kinds, ", "))
+	}
+	return nil
+}
+
+func (f *kclFleet) leaderOf(ctx context.Context) (*member, error) {
+	leader, err := f.leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(f.workers, func(m *member) bool { return m.worker == leader })
+	if i < 0 {
+		return nil, fmt.Errorf("nobody of the fleet leads, but %q", leader)
+	}
+	return f.workers[i], nil
+}
+
+// leaves has m go, and notes how long it takes until the rows of its leases name workers that live, and until these deliver from its shards.
+func (f *kclFleet) leaves(ctx context.Context, m *member, leave func() error) error {
+	owned, err := f.owned(ctx)
+	if err != nil {
+		return err
+	}
+	had := owned[m.worker]
+	at := time.Now()
+	if err := leave(); err != nil {
+		return err
+	}
+	alive := map[string]bool{}
+	for _, w := range f.workers {
+		alive[w.worker] = !w.stopped && !w.killed.Load()
+	}
+	named := map[string]time.Time{}
+	if err := f.waitFor(ctx, fmt.Sprintf("%d leases of %s (%s) name workers that live", len(had), m.worker, map[bool]string{true: "stopped", false: "killed"}[m.stopped]), func() (string, error) {
+		owned, err := f.owned(ctx)
+		if err != nil {
+			return "", err
+		}
+		for w, keys := range owned {
+			for _, k := range keys {
+				if slices.Contains(had, k) && alive[w] && named[k].IsZero() {
+					named[k] = time.Now()
+				}
+			}
+		}
+		if len(named) < len(had) {
+			return fmt.Sprintf("%d of %d do", len(named), len(had)), nil
+		}
+		return "", nil
+	}); err != nil {
+		return err
+	}
+	read := map[string]time.Time{}
+	seen := 0
+	if err := f.j.until(ctx, takingOver, "its shards read by others", func() bool {
+		more := f.j.from(seen)
+		seen += len(more)
+		for _, d := range more {
+			if slices.Contains(had, d.shard) && d.worker != m.worker && d.after.After(at) && read[d.shard].IsZero() {
+				read[d.shard] = d.before
+			}
+		}
+		return len(read) == len(had)
+	}); err != nil {
+		return err
+	}
+	slowest := func(times map[string]time.Time) float64 {
+		return slices.MaxFunc(slices.Collect(maps.Values(times)), func(a, b time.Time) int { return cmp.Compare(a.UnixNano(), b.UnixNano()) }).Sub(at).Seconds()
+	}
+	f.note("all of them by %.1f s, read by %.1f s", slowest(named), slowest(read))
+	return nil
+}
+
+// newLeader notes how long it took since the kill until another leads.
+func (f *kclFleet) newLeader(ctx context.Context, dead *member) error {
+	at := f.kills[len(f.kills)-1].at
+	leader := ""
+	if err := f.waitFor(ctx, "another leads than "+dead.worker, func() (string, error) {
+		var err error
+		if leader, err = f.leader(ctx); err != nil {
+			return "", err
+		}
+		if leader == dead.worker || leader == "" {
+			return "the lock still names " + dead.worker, nil
+		}
+		return "", nil
+	}); err != nil {
+		return err
+	}
+	f.note("%s leads %.1f s after the kill of %s", leader, time.Since(at).Seconds(), dead.worker)
+	return nil
+}
