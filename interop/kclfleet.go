@@ -54,7 +54,7 @@ const (
 	leaderLease  = 6 * time.Second
 	handOverTime = 5 * time.Second
 	// What a loser that is not asked may need to stop: it hears of it at its next renewal, and Java's consumers look each second.
-	renewal  = time.Second
+	renewal  = 1200 * time.Millisecond // ours; Java's is a third of the failover time
 	dispatch = time.Second
 	// How long a step may take before it is called failed: many times what it takes on an idle machine.
 	stepTime = 2 * time.Minute
@@ -609,13 +609,18 @@ func (f *kclFleet) taken(moved []move) []kill {
 	return out
 }
 
-// window is how long two workers may be at a shard: not at all where the lease was handed over, released or its owner killed. Who is robbed hears of
-// it at its next renewal, and then its handler has to return.
+// window is how long two workers may be at a shard: not at all where the lease was handed over, released or its owner killed. Who is robbed hears of it
+// at its next renewal, which on a slow machine may be late, but not by more than a lease runs; then its handler has to return.
 func (f *kclFleet) window(o overlap, moved []move) time.Duration {
-	for _, m := range moved {
-		if f.shardOf(m.key) == o.shard && m.from == o.from && !m.given && m.at.Before(o.at) && o.at.Sub(m.at) < stepTime {
-			return renewal + dispatch + f.slow + time.Second // the last for a slow machine
+	for _, m := range slices.Backward(moved) {
+		if f.shardOf(m.key) != o.shard || m.from != o.from || m.given || m.at.After(o.at) {
+			continue
 		}
+		told := m.at.Add(renewal)
+		if at, ok := f.rec.refused(m.from, m.key, m.at); ok && at.Before(m.at.Add(failoverTime)) {
+			told = at
+		}
+		return max(0, told.Sub(o.at)) + dispatch + f.slow + time.Second // the last for a slow machine
 	}
 	return 0
 }

@@ -31,6 +31,7 @@ type rowRecorder struct {
 	turn   chan struct{} // held while a row is read, so that what stands last in its list is what is in the table
 	mu     sync.Mutex
 	rows   map[string][]rowState // by lease key, in the order of the writes
+	no     []refusal
 	calls  map[string]map[string]int
 	kills  []killWhen
 	broken error
@@ -50,6 +51,12 @@ func (rec *rowRecorder) killWhen(m *member, is func(key string, row item) bool) 
 	defer rec.mu.Unlock()
 	rec.kills = append(rec.kills, k)
 	return k.done
+}
+
+// refusal is a write of a worker whose condition did not hold.
+type refusal struct {
+	at       time.Time
+	key, who string
 }
 
 // rowState is a row as it was after a worker wrote it; no attributes: deleted.
@@ -109,7 +116,7 @@ func (rec *rowRecorder) note(worker string, resp *http.Response) error {
 	}
 	rec.calls[worker][call]++
 	rec.mu.Unlock()
-	if resp.StatusCode != http.StatusOK || !slices.Contains([]string{"PutItem", "UpdateItem", "DeleteItem"}, call) {
+	if !slices.Contains([]string{"PutItem", "UpdateItem", "DeleteItem"}, call) {
 		return nil
 	}
 	var in struct {
@@ -126,6 +133,9 @@ func (rec *rowRecorder) note(worker string, resp *http.Response) error {
 	key := in.Key["leaseKey"].S
 	if call == "PutItem" {
 		key = in.Item["leaseKey"].S
+	}
+	if resp.StatusCode != http.StatusOK {
+		return rec.noteRefusal(worker, key, resp)
 	}
 	rec.turn <- struct{}{}
 	defer func() { <-rec.turn }()
@@ -156,6 +166,31 @@ func (rec *rowRecorder) note(worker string, resp *http.Response) error {
 	}
 	close(k.done)
 	return nil
+}
+
+func (rec *rowRecorder) noteRefusal(worker, key string, resp *http.Response) error {
+	answer, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(answer))
+	if bytes.Contains(answer, []byte("ConditionalCheckFailedException")) {
+		rec.mu.Lock()
+		defer rec.mu.Unlock()
+		rec.no = append(rec.no, refusal{time.Now(), key, worker})
+	}
+	return nil
+}
+
+// refused is when a write of the worker to that row was first refused after that time.
+func (rec *rowRecorder) refused(worker, key string, after time.Time) (time.Time, bool) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	i := slices.IndexFunc(rec.no, func(r refusal) bool { return r.who == worker && r.key == key && r.at.After(after) })
+	if i < 0 {
+		return time.Time{}, false
+	}
+	return rec.no[i].at, true
 }
 
 func (rec *rowRecorder) fail(err error) {
