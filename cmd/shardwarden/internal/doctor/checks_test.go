@@ -198,6 +198,10 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			both(f, func(r *leasetable.Report) { r.Workers[1].Row, r.Workers[1].Updated = false, time.Time{} })
 		}, "worker rows", Warn, "owns 1 leases and has no row", nil},
 
+		{"a worker whose figures fail", func(f *Facts) {
+			both(f, func(r *leasetable.Report) { r.Workers[1].Unfit = "its last sample of C failed" })
+		}, "worker rows", Warn, "the leader gives worker java-1 nothing: its last sample of C failed", nil},
+
 		{"one id twice", func(f *Facts) { f.Acquired = map[string]int{"go-1": 4} }, "worker id", Fail, "two run with this id", nil},
 		{"id in use", func(f *Facts) { f.WorkerID = "java-1" }, "worker id", Fail, "--worker-id java-1 is in use by a worker that lives (java, 1 leases)", nil},
 		{"id was in use", func(f *Facts) {
@@ -215,11 +219,9 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		}, "hand-overs", Fail, "is stuck between java-1, who was silent for 20 s, and go-1", []string{"owners"}},
 		{"hand-over slow", func(f *Facts) { both(f, func(r *leasetable.Report) { r.Leases[0].Next = "go-1" }) }, "hand-overs", Warn, "still with java-1 after 20 s", nil},
 		{"hand-over that 2.x does not hear", func(f *Facts) {
-			f.Leaders = nil
-			both(f, func(r *leasetable.Report) {
-				r.Leases[0].Next, r.KCL = "go-1", &leasetable.KCL{Layout: "kcl2", Regime: "kcl2"}
-			})
-		}, "hand-overs", Warn, "hear no request", nil},
+			f.Leaders, f.Asked = nil, []string{"shard-1"}
+			both(f, func(r *leasetable.Report) { r.KCL = &leasetable.KCL{Layout: "kcl2", Regime: "kcl2"} })
+		}, "hand-overs", Warn, "rows of 1 leases have a checkpointOwner", nil},
 
 		{"lease without owner", func(f *Facts) {
 			both(f, func(r *leasetable.Report) { l := &r.Leases[0]; l.Owner, l.State, l.Silence = "", leasetable.Free, nil })

@@ -27,6 +27,8 @@ func checkWorkerRows(f *Facts) []Finding {
 				Level: Fail, What: fmt.Sprintf("worker %s lives, and its row is %v old: its clock is behind, or it does not write the row", w.ID, age.Round(time.Second)),
 				Do: "set that machine's clock (NTP), and allow UpdateItem on the table of worker rows: in a led fleet it gets no lease so",
 			})
+		case w.Unfit != "" && f.kcl().Regime == "kcl3":
+			out = append(out, Finding{Level: Warn, What: fmt.Sprintf("the leader gives worker %s nothing: %s", w.ID, w.Unfit), Do: "a worker that has just started has no figures yet; one that stays so cannot read its CPU: start Java's with disableWorkerMetrics, ours with dynamo.NoWorkerMetrics"})
 		case !w.Row && w.Leases > 0 && moves && f.kcl().Regime == "kcl3":
 			out = append(out, Finding{
 				Level: Warn, What: fmt.Sprintf("worker %s owns %d leases and has no row: it gets no more, and is relieved of none", w.ID, w.Leases),
@@ -115,6 +117,17 @@ func checkHandOvers(f *Facts) []Finding {
 		return nil
 	}
 	var out []Finding
+	if f.kcl().Regime == "kcl2" {
+		var left []string
+		for _, l := range f.Report.Leases {
+			if l.Next == "" && (slices.Contains(f.Asked, l.Shard) || slices.Contains(f.Asked, l.Stream+":"+l.Shard)) {
+				left = append(left, l.Name())
+			}
+		}
+		if len(left) > 0 {
+			out = one(Warn, fmt.Sprintf("rows of %d leases have a checkpointOwner, which workers of the KCL 2.x do not look at: %s", len(left), some(left)), "it was left by the rules of 3.x; the next take by a worker of ours, or of a KCL 3.x, removes it")
+		}
+	}
 	for _, l := range f.Report.Leases {
 		was, err := f.Before.Find(l.Name())
 		if l.Next == "" || err != nil || was.Owner != l.Owner || was.Next != l.Next {
@@ -122,8 +135,6 @@ func checkHandOvers(f *Facts) []Finding {
 		}
 		silent := l.Silence != nil && l.Silence.AtLeast
 		switch {
-		case f.kcl().Regime == "kcl2" && l.Kind == leasetable.Java:
-			out = append(out, Finding{Level: Warn, What: fmt.Sprintf("lease %s of %s is asked for by %s, and workers of the KCL 2.x hear no request", l.Name(), l.Owner, l.Next), Do: "it was left by rules of 3.x; the next take removes it"})
 		case silent:
 			out = append(out, Finding{
 				Level: Fail, What: fmt.Sprintf("lease %s is stuck between %s, who was silent for %.0f s, and %s, who waits for it", l.Name(), l.Owner, l.Silence.Seconds, l.Next),

@@ -34,6 +34,8 @@ type Facts struct {
 	// Leaders are the lock rows, of which there should be one; Handovers is how often the leader changed while the table was watched.
 	Leaders       []LockRow
 	LeaderChanges int
+	// Asked are the leases whose rows name a next owner as 3.x does; in a fleet of 2.x nobody looks at that.
+	Asked []string
 	// Foreign are the rows of the lease table that are no leases.
 	Foreign []ForeignRow
 	// SideErrs are the side tables that could not be asked about; one that does not exist is no error.

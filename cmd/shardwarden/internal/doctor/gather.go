@@ -90,7 +90,7 @@ func (f *Facts) gatherTable(ctx context.Context, o *options) {
 		f.TableErr = err
 		return
 	}
-	if f.Leaders, f.Foreign, err = strangers(ctx, t); err != nil {
+	if err := f.gatherRows(ctx, t); err != nil {
 		f.TableErr = err
 		return
 	}
@@ -156,32 +156,38 @@ func (w *watched) acquired() map[string]int {
 	return out
 }
 
-// strangers are the rows that are no leases, and the locks in whichever table.
-func strangers(ctx context.Context, t *leasetable.Table) (leaders []LockRow, foreign []ForeignRow, err error) {
+// gatherRows looks at the rows themselves, for what no lease shows: rows that are none, and the locks in whichever table.
+func (f *Facts) gatherRows(ctx context.Context, t *leasetable.Table) error {
 	for row, err := range t.Rows(ctx) {
-		if denied(err) {
-			return leaders, foreign, nil // of a side table, which is a finding of its own
-		}
-		if err != nil {
-			return nil, nil, err
+		switch {
+		case errors.Is(err, core.ErrDenied) || denied(err):
+			return nil // of a side table, which is a finding of its own
+		case err != nil:
+			return err
 		}
 		key := row.Text("leaseKey")
 		if row.Table != t.Name {
 			key = row.Text("key")
 		}
 		if owner := row.Text("ownerName"); key == "Leader" && owner != "" {
-			leaders = append(leaders, LockRow{row.Table, owner})
+			f.Leaders = append(f.Leaders, LockRow{row.Table, owner})
 		}
-		if row.Table != t.Name || row.Attributes["leaseCounter"] != nil || row.Attributes["checkpoint"] != nil {
+		if row.Table != t.Name {
+			continue
+		}
+		if row.Attributes["leaseCounter"] != nil || row.Attributes["checkpoint"] != nil {
+			if row.Text("checkpointOwner") != "" {
+				f.Asked = append(f.Asked, key)
+			}
 			continue
 		}
 		kind := row.Text("entityType")
 		if kind == "" && (key == "Leader" || key == "Migration3.0" || key == "TableMigration3.5") {
 			kind = "coordinator"
 		}
-		foreign = append(foreign, ForeignRow{Key: key, Type: kind, Ours: row.Attributes["sw_beat"] != nil})
+		f.Foreign = append(f.Foreign, ForeignRow{Key: key, Type: kind, Ours: row.Attributes["sw_beat"] != nil})
 	}
-	return leaders, foreign, nil
+	return nil
 }
 
 // tables makes the calls that only show whether they are allowed.

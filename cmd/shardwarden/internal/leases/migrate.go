@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/command"
-	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/reach"
+	"github.com/shardwarden/shardwarden/cmd/shardwarden/internal/leasetable"
 )
 
 const migrateAbout = `shardwarden leases migrate: turn a lease table in DynamoDB into one of another layout, with all progress.
@@ -25,10 +25,10 @@ const migrateExamples = `  shardwarden leases migrate --to multi-stream --app bi
   shardwarden leases migrate --to kcl3 --app billing`
 
 type migrate struct {
-	reach.AWS
-	to, app, stream string
-	watch           time.Duration
-	yes             bool
+	leasetable.Flags
+	to    string
+	watch time.Duration
+	yes   bool
 }
 
 // targets are the values of --to.
@@ -38,9 +38,8 @@ func migrateTable(ctx context.Context, args []string, std streams) error {
 	m := &migrate{}
 	f := command.NewFlags("shardwarden leases migrate", migrateAbout, migrateExamples, std.out)
 	f.StringVar(&m.to, "to", "", "what the table becomes: "+targets+" (required)")
-	f.StringVar(&m.app, "app", "", "application, and name of its lease table (required)")
-	f.StringVar(&m.stream, "stream", "", "with multi-stream, the stream whose leases the table holds: name, ARN or account:name:creationEpoch")
-	m.AWS.Flags(f)
+	m.DeclareDynamo(f)
+	f.StringVar(&m.Stream, "stream", "", "with multi-stream, the stream whose leases the table holds: name, ARN or account:name:creationEpoch")
 	f.DurationVar(&m.watch, "watch", 15*time.Second, "with multi-stream, how long to watch whether somebody uses the table; longer than the lease duration of its workers")
 	f.BoolVar(&m.yes, "yes", false, "do it")
 	f.Require("to", "app")
@@ -48,11 +47,11 @@ func migrateTable(ctx context.Context, args []string, std streams) error {
 	f.Check(func() error {
 		switch m.to {
 		case "multi-stream":
-			if m.stream == "" {
+			if m.Stream == "" {
 				return errors.New("--stream is missing: it must be given with --to multi-stream")
 			}
 		case "kcl2", "kcl3", "single-table", "":
-			if m.stream != "" {
+			if m.Stream != "" {
 				return errors.New("--stream goes with --to multi-stream")
 			}
 		default:

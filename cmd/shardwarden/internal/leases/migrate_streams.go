@@ -15,7 +15,7 @@ func (m *migrate) toSeveralStreams(ctx context.Context, stdout io.Writer) error 
 	if err != nil {
 		return err
 	}
-	source, store := kinesis.New(cfg, m.stream, m.Kinesis()...), dynamo.New(cfg, m.app, m.Dynamo()...)
+	source, store := kinesis.New(cfg, m.Stream, m.Kinesis()...), dynamo.New(cfg, m.App, append(m.Dynamo(), dynamo.Table(m.Name()))...)
 	info, err := source.Describe(ctx)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (m *migrate) toSeveralStreams(ctx context.Context, stdout io.Writer) error 
 	}
 	switch {
 	case len(plan.Leases) == 0:
-		_, err = fmt.Fprintf(stdout, "table %s has no leases of one stream: there is nothing to do\n", m.app)
+		_, err = fmt.Fprintf(stdout, "table %s has no leases of one stream: there is nothing to do\n", m.Name())
 		return err
 	case !m.yes:
 		_, err = fmt.Fprintf(stdout, "%d leases; nothing was changed. Say --yes to do it.\n", len(plan.Leases))
@@ -40,6 +40,6 @@ func (m *migrate) toSeveralStreams(ctx context.Context, stdout io.Writer) error 
 	if err := plan.Run(ctx); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "%d leases; done. Table %s is one of several streams now.\n", len(plan.Leases), m.app)
+	_, err = fmt.Fprintf(stdout, "%d leases; done. Table %s is one of several streams now.\n", len(plan.Leases), m.Name())
 	return err
 }

@@ -132,6 +132,10 @@ func parents(ids ...string) map[string]any {
 func children(ids ...string) map[string]any {
 	return map[string]any{"childShardIds": map[string]any{"SS": ids}}
 }
+
+// typed is what rows of 3.5 and later, and ours, have.
+var typed = map[string]any{"entityType": s("LEASE")}
+
 func ours(owner string) map[string]any { return map[string]any{"sw_run": s(owner + ":1")} }
 func (c *cloud) row(table, key string) map[string]any {
 	c.t.Helper()

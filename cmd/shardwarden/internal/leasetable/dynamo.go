@@ -17,23 +17,31 @@ import (
 	"github.com/shardwarden/shardwarden/leasestore/dynamo"
 )
 
-// openDynamo opens a table by what is in it: of one stream or of several.
+// openDynamo opens a table by what is in it: of one stream or of several, by whichever rules.
 func openDynamo(ctx context.Context, f *Flags) (*Table, error) {
 	cfg, err := f.Config(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d := &dynamoTables{client: f.Client(cfg), names: append([]string{f.Name()}, f.SideTables()...)}
-	several, err := d.several(ctx)
-	if err != nil {
+	opts := append(f.Dynamo(), dynamo.Table(f.Name()), dynamo.Layout(dynamo.Auto), dynamo.SideTables(f.Coordinator, f.Metrics))
+	store := dynamo.New(cfg, f.app(), opts...)
+	found, err := store.Inspect(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case !found.Exists:
+		return nil, fmt.Errorf("table %s does not exist in region %s: is it another application, account or region? %w", f.Name(), cfg.Region, core.ErrNotFound)
+	case len(found.Streams) > 0:
+		store = dynamo.New(cfg, f.app(), append(opts, dynamo.SeveralStreams())...)
+	}
+	// How rows are read goes by what the last reading showed.
+	if _, err := core.Collect(store.List(ctx)); err != nil {
 		return nil, err
 	}
-	opts := append(f.Dynamo(), dynamo.Table(f.Name()))
-	if several {
-		opts = append(opts, dynamo.SeveralStreams())
-	}
+	rows := &dynamoTables{client: f.Client(cfg), names: append([]string{f.Name()}, f.SideTables()...)}
 	return &Table{
-		Name: f.Name(), Service: "dynamodb", Store: dynamo.New(cfg, f.app(), opts...), Rows: d.rows,
+		Name: f.Name(), Service: "dynamodb", Store: store, Rows: rows.rows,
+		inspect: func(ctx context.Context) (*KCL, []Worker, error) { return inspect(ctx, store) },
 		Source: func(id core.StreamID, name string) (core.StreamSource, error) {
 			if name = cmp.Or(name, string(id)); name == "" {
 				return nil, errors.New("the rows do not say of which stream they are: say --stream")
@@ -69,19 +77,6 @@ type dynamoTables struct {
 	names  []string
 }
 
-// several reports whether the lease table is one of several streams.
-func (d *dynamoTables) several(ctx context.Context) (bool, error) {
-	for row, err := range d.scan(ctx, d.names[0]) {
-		if err != nil {
-			return false, err
-		}
-		if row["checkpoint"] != nil {
-			return row["streamName"] != nil, nil
-		}
-	}
-	return false, nil
-}
-
 func (d *dynamoTables) rows(ctx context.Context) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for i, name := range d.names {
@@ -111,7 +106,7 @@ func (d *dynamoTables) scan(ctx context.Context, table string) iter.Seq2[dynamo.
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
-				yield(nil, fmt.Errorf("table %s does not exist in region %s: is it another application, account or region? %w", table, d.client.Options().Region, core.ErrNotFound))
+				yield(nil, fmt.Errorf("table %s does not exist: %w", table, core.ErrNotFound))
 				return
 			}
 			if err != nil {

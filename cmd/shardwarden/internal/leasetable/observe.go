@@ -59,14 +59,13 @@ func (o *Observer) See(r *Reading, at time.Time) {
 		l := &r.Sight.Leases[i]
 		note(leaseSubject(l.Key), strconv.FormatInt(l.Counter, 10))
 	}
-	for _, w := range r.Sight.Workers {
-		note(workerSubject(w.ID), w.Beat)
-	}
-	if r.KCL != nil {
+	if r.KCL == nil {
+		for _, w := range r.Sight.Workers {
+			note(workerSubject(w.ID), w.Beat)
+		}
+	} else { // the store leaves out of its sight who is not to be counted
 		for _, w := range r.workers {
-			if s := workerSubject(core.WorkerID(w.ID)); now[s] == nil {
-				note(s, w.Updated.String())
-			}
+			note(workerSubject(core.WorkerID(w.ID)), w.Updated.String())
 		}
 		if l := r.KCL.Leader; l != nil {
 			note(subject{kind: ofLeader}, l.Owner+" "+l.Version)

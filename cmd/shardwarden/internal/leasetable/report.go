@@ -69,6 +69,7 @@ type Worker struct {
 	Load      map[string]float64   `json:"load,omitempty"`     //
 	Support   *int64               `json:"support,omitempty"`  // 1: understands the single-table layout
 	SupportAt time.Time            `json:"supportAt,omitzero"` //
+	Unfit     string               `json:"unfit,omitempty"`    // why a leader gives it nothing
 }
 
 // BadRow is a row that is a lease and cannot be read.

@@ -50,17 +50,33 @@ type Reading struct {
 
 // Read reads the table once.
 func (t *Table) Read(ctx context.Context) (*Reading, error) {
-	sight, err := core.See(ctx, t.Store)
+	if t.inspect == nil {
+		sight, err := core.See(ctx, t.Store)
+		return &Reading{Sight: sight}, err
+	}
+	sight, err := core.Collect(t.Store.List(ctx))
 	if err != nil {
 		return nil, err
 	}
-	r := &Reading{Sight: sight}
-	if t.inspect != nil {
-		if r.KCL, r.workers, err = t.inspect(ctx); err != nil {
-			return nil, err
+	k, workers, err := t.inspect(ctx)
+	return &Reading{Sight: sight, KCL: k, workers: newest(workers)}, err
+}
+
+// newest leaves out what a worker that changed tables left behind.
+func newest(rows []Worker) []Worker {
+	at := map[string]int{}
+	var out []Worker
+	for _, w := range rows {
+		i, twice := at[w.ID]
+		switch {
+		case !twice:
+			at[w.ID] = len(out)
+			out = append(out, w)
+		case out[i].Updated.Before(w.Updated):
+			out[i] = w
 		}
 	}
-	return r, nil
+	return out
 }
 
 // Watch reads the table now, and again until it has been watched for a while, each pitch. What it returns is the last reading, with what
