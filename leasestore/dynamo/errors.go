@@ -86,7 +86,7 @@ func (s *Store) classify(ctx context.Context, op operation, err error) (kind err
 
 func (s *Store) classifyCode(op operation, code string, status int) (kind error, hint string) {
 	switch code {
-	case "ConditionalCheckFailedException":
+	case "ConditionalCheckFailedException", "TransactionCanceledException":
 		return core.ErrConflict, ""
 	case "ProvisionedThroughputExceededException", "ThrottlingException", "Throttling", "RequestLimitExceeded", "TooManyRequestsException", "LimitExceededException":
 		return core.ErrThrottled, ""

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"context"
 	"io/fs"
 
 	"github.com/shardwarden/shardwarden/core"
@@ -16,3 +17,8 @@ var (
 
 // Measure lets a store measure another machine.
 func Measure(s *Store, machine fs.FS) { s.meter = cpuload.NewOf(machine) }
+
+// ScanTable is all rows of a table.
+func (s *Store) ScanTable(ctx context.Context, table string) ([]Attributes, error) {
+	return s.scanTable(ctx, table)
+}

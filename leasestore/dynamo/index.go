@@ -3,6 +3,8 @@ package dynamo
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -84,4 +86,44 @@ func (s *Store) createIndex(ctx context.Context, t *types.TableDescription) erro
 			return err
 		}
 	}
+}
+
+// indexWait is how long an index may take to be built, as with the KCL (docs/reference/kcl.md 1.1).
+const indexWait = time.Hour
+
+// waitForIndex returns once the index can be used.
+func (s *Store) waitForIndex(ctx context.Context) error {
+	bounded, cancel := context.WithTimeoutCause(ctx, indexWait, fmt.Errorf("index %s of table %s can still not be used after %v: %w", ownerIndex, s.table, indexWait, core.ErrUnavailable))
+	defer cancel()
+	pause := pauses{next: firstPause}
+	for {
+		t, err := s.describeTable(bounded, s.table)
+		switch {
+		case err == nil && indexStatus(t) == string(types.IndexStatusActive):
+			return nil
+		case err == nil && indexStatus(t) == "":
+			return fmt.Errorf("index %s of table %s is gone: somebody deletes it: %w", ownerIndex, s.table, core.ErrNotFound)
+		case err != nil && bounded.Err() == nil && !errors.Is(err, core.ErrThrottled):
+			return err
+		}
+		if err := pause.wait(bounded); err != nil {
+			return err
+		}
+	}
+}
+
+// deleteIndex asks for the end of the index, and does not wait for it.
+func (s *Store) deleteIndex(ctx context.Context) error {
+	t, err := s.describeTable(ctx, s.table)
+	if err != nil {
+		return err
+	}
+	if st := indexStatus(t); st == "" || st == string(types.IndexStatusDeleting) {
+		return nil
+	}
+	_, err = call(ctx, s, operation{name: "UpdateTable", once: true}, s.client.UpdateTable, &dynamodb.UpdateTableInput{
+		TableName:                   &s.table,
+		GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{{Delete: &types.DeleteGlobalSecondaryIndexAction{IndexName: new(ownerIndex)}}},
+	})
+	return err
 }

@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,9 +38,13 @@ func tablesRow(tm string) string {
 func (s *service) putIn(t testing.TB, table string, rows ...string) {
 	t.Helper()
 	for _, r := range rows {
-		_, err := s.sdk().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(table), Item: item(t, r)})
-		must(t, err)
+		must(t, s.putItem(t.Context(), table, item(t, r)))
 	}
+}
+
+func (s *service) putItem(ctx context.Context, table string, row dynamo.Attributes) error {
+	_, err := s.sdk().PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String(table), Item: row})
+	return err
 }
 
 // rowIn is a row of any table, as row.

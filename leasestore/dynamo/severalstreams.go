@@ -134,5 +134,5 @@ func (s *Store) signs(ctx context.Context) (map[string]string, error) {
 }
 
 func sign(row Attributes) string {
-	return describe(row[attrCounter]) + describe(row[attrUpdated]) + describe(row[attrBeat])
+	return describe(row[attrCounter]) + describe(row[attrUpdated]) + describe(row[attrBeat]) + describe(row[attrLockVersion])
 }
