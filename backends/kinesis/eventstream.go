@@ -62,6 +62,11 @@ func (f *frames) next(ctx context.Context, w wire) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+	leave, err := arrive(ctx, int64(total-headers-preludeBytes))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	p, err := fill(ctx, f.r, int64(total-headers-preludeBytes))
 	if err != nil {
 		return nil, brokenOff(err)

@@ -174,6 +174,11 @@ type exchange struct {
 
 // decode makes the page of a good answer. What it is written in shows by its first byte, which is safer than what emulators say it is.
 func (e *exchange) decode(ctx context.Context, resp *http.Response) error {
+	leave, err := arrive(ctx, resp.ContentLength)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	p, err := fill(ctx, resp.Body, resp.ContentLength)
 	if err != nil {
 		return err

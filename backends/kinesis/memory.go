@@ -20,24 +20,44 @@ func init() { SetPageMemory(defaultPageMemory) }
 
 type memoryLimit struct {
 	*semaphore.Weighted
-	most int64
-	used atomic.Int64
+	most     int64
+	used     atomic.Int64
+	arriving *semaphore.Weighted // of what is read from connections and decoded at this moment
 }
+
+// arrivingPart is the part of the memory of pages that answers may take which come in at the same time. All shards of a worker that starts are
+// answered at once, and without a bound all of these answers would be in memory half read, where a few at a time come as fast.
+const arrivingPart = 8
 
 // SetPageMemory bounds the memory of all pages of this process that are being read, or are read and not yet released, over all sources and
 // workers, in bytes. A read that would go beyond it waits until pages are released, first come first served, for as long as
 // [RequestTimeout]; then it fails as [core.ErrUnavailable] and is tried again. Default 256 MiB; what is below 1 MiB counts as 1 MiB. Pages
 // that are out when it is called count towards the former bound.
 //
+// An eighth of it is for what is being read at the same moment, so that the pages of many shards come one after the other.
+//
 // It is the last resort, for thousands of shards in one process; what a worker reads ahead is bounded by its own settings. Pages of the
 // SDK's decoder ([StockPages]) do not count.
 func SetPageMemory(bytes int64) {
 	bytes = max(bytes, 1<<20)
-	pageMemory.Store(&memoryLimit{Weighted: semaphore.NewWeighted(bytes), most: bytes})
+	pageMemory.Store(&memoryLimit{Weighted: semaphore.NewWeighted(bytes), most: bytes, arriving: semaphore.NewWeighted(bytes / arrivingPart)})
 }
 
 // PageMemory is how many bytes of pages are out now; see [SetPageMemory].
 func PageMemory() int64 { return pageMemory.Load().used.Load() }
+
+// arrive waits until an answer of n bytes may be read and decoded; below 0: of unknown length. leave ends that, whatever becomes of the page.
+func arrive(ctx context.Context, n int64) (leave func(), err error) {
+	m := pageMemory.Load()
+	if n < 0 {
+		n = leastBody
+	}
+	n = min(n, m.most/arrivingPart)
+	if err := m.arriving.Acquire(ctx, n); err != nil {
+		return nil, fmt.Errorf("%w: no turn to read a page, so many come at the same time (see SetPageMemory): %w", core.ErrUnavailable, err)
+	}
+	return func() { m.arriving.Release(n) }, nil
+}
 
 // reservation is what one page has of the memory that all share.
 type reservation struct {

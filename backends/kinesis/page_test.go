@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,3 +219,57 @@ func TestRecordsAreNotAllocated(t *testing.T) {
 		}
 	}
 }
+
+// The answers to all shards of a worker come at the same time; only some of them may be in memory half read, and all come in their turn.
+func TestAnswersComeInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limitPages(t, 8<<20)
+		const answers = 50
+		body := cannedJSON(200, 1000) // 300 kB
+		pour := make(chan struct{})
+		var begun, done atomic.Int64
+		var wg sync.WaitGroup
+		for range answers {
+			wg.Go(func() {
+				slow := readerFunc(func(p []byte) (int, error) { begun.Add(1); <-pour; return 0, io.EOF })
+				e := exchange{}
+				err := e.decode(t.Context(), &http.Response{ContentLength: int64(len(body)), Body: io.NopCloser(io.MultiReader(bytes.NewReader(body[:1]), slow, bytes.NewReader(body[1:])))})
+				if err != nil || len(e.page.Records) != 200 {
+					t.Errorf("%v", err)
+					return
+				}
+				done.Add(1)
+				e.page.Release()
+			})
+		}
+		synctest.Wait()
+		if n := begun.Load(); n != 3 { // of 300 kB in the eighth part of 8 MiB
+			t.Errorf("%d answers are being read at once", n)
+		}
+		if n := PageMemory(); n > 8<<20/arrivingPart*5/4 { // sizes of buffers are rounded up
+			t.Errorf("%d bytes of pages", n)
+		}
+		// One that waits for its turn for too long fails, and may be asked for again.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		e := exchange{}
+		if err := e.decode(ctx, &http.Response{ContentLength: int64(len(body)), Body: http.NoBody}); !errors.Is(err, core.ErrUnavailable) || !strings.Contains(err.Error(), "SetPageMemory") {
+			t.Errorf("without a turn: %v", err)
+		}
+		close(pour)
+		wg.Wait()
+		if n := done.Load(); n != answers {
+			t.Errorf("%d of %d answers were read", n, answers)
+		}
+		// What is larger than all of it comes alone.
+		huge := cannedJSON(3000, 1000)
+		if err := e.decode(t.Context(), &http.Response{ContentLength: int64(len(huge)), Body: io.NopCloser(bytes.NewReader(huge))}); err != nil {
+			t.Fatal(err)
+		}
+		e.page.Release()
+	})
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

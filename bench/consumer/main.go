@@ -4,7 +4,10 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"log"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -16,6 +19,15 @@ import (
 	"github.com/shardwarden/shardwarden/core/worker"
 	"github.com/shardwarden/shardwarden/leasestore/dynamo"
 )
+
+// peak is the most memory that this process has taken, in kB; 0 where the kernel does not say. What the kernel tells a parent of its child (ru_maxrss)
+// begins with what the parent took when it started the child.
+func peak() (kb int64) {
+	status, _ := os.ReadFile("/proc/self/status")
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	_, _ = fmt.Sscan(rest, &kb)
+	return kb
+}
 
 func main() {
 	cbor := flag.Bool("cbor", false, "ask for pages in CBOR")
@@ -51,5 +63,6 @@ func main() {
 	}
 	n := source.Pages()
 	peer.Say("pages", "cbor", n.CBOR, "json", n.JSON, "stock", n.Stock, "fallbacks", n.Fallbacks)
+	peer.Say("memory", "peakKB", peak())
 	peer.Summary()
 }
