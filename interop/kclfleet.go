@@ -151,7 +151,11 @@ func (f *kclFleet) feed(ctx context.Context) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
-		tick := time.NewTicker(400 * time.Millisecond * time.Duration(max(1, f.ps[0].within)))
+		every := 400 * time.Millisecond * time.Duration(max(1, f.ps[0].within))
+		if f.kinesis == "kinesis-local" {
+			every *= 5 // it is slow
+		}
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			for _, p := range f.ps {

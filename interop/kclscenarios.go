@@ -8,14 +8,18 @@ import (
 	"time"
 )
 
-// joinStopKill: one joins; it stops in order; another joins and is killed. The first reads all in between, and at the end.
-func joinStopKill(ctx context.Context, f *kclFleet) error {
+// join has another join, and leases go to it while their handlers are at a batch: handed over in the KCL 3.x, taken in 2.x. It stops in order, in the
+// middle of batches too; one more joins and is killed. The first has everything in between, and in the end.
+func join(ctx context.Context, f *kclFleet) error {
 	a, err := f.begin(ctx)
 	if err != nil {
 		return err
 	}
 	b, err := f.join(ctx, f.second, a)
 	if err != nil {
+		return err
+	}
+	if err := f.moved(ctx, a, b); err != nil {
 		return err
 	}
 	if err := f.stopAndTake(ctx, b, a); err != nil {
@@ -220,23 +224,6 @@ func (f *kclFleet) mergeTwo(ctx context.Context) error {
 	}
 	f.note("merged %s of %s and %s of %s", pair[0].id, owner[pair[0].id], pair[1].id, owner[pair[1].id])
 	return f.begun(ctx, pair[0].id)
-}
-
-// moveBusy has leases go from the first to the second while handlers are at their batches, handed over in the KCL 3.x and taken in 2.x; then the second
-// stops in order, in the middle of batches too.
-func moveBusy(ctx context.Context, f *kclFleet) error {
-	a, err := f.begin(ctx)
-	if err != nil {
-		return err
-	}
-	b, err := f.join(ctx, f.second, a)
-	if err != nil {
-		return err
-	}
-	if err := f.moved(ctx, a, b); err != nil {
-		return err
-	}
-	return f.stopAndTake(ctx, b, a)
 }
 
 // moved waits until a lease has gone from one to the other in the way of the fleet's regime, while from was at a batch; each Java worker's log must
