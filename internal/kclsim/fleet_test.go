@@ -41,21 +41,24 @@ type fleet struct {
 	kinesis *kinesis.Client
 	java    map[string]*javaWorker
 	golang  map[string]*goWorker
-	faults  []string
 	mu      sync.Mutex
+	faults  []string
+	seen    map[string]lease // rows at the last look
 	ctx     context.Context
 	windows Windows
 	stop    func()
+	dry     func() // ends the traffic
 	began   time.Time
 }
 
 // javaWorker is a model that runs.
 type javaWorker struct {
 	*Worker
-	kill context.CancelFunc
-	done chan struct{}
-	pace *pace
-	gone bool
+	kill   context.CancelFunc
+	done   chan struct{}
+	pace   *pace
+	tables *line
+	gone   bool
 }
 
 // pace is how long a handler takes, which may change.
@@ -120,9 +123,9 @@ func within(t *testing.T, v Version, shards int, windows Windows, scenario func(
 		f.listShards()
 		flow, dry := context.WithCancel(ctx)
 		traffic.Go(func() { f.put(flow) })
+		f.dry = func() { dry(); traffic.Wait() }
 		scenario(f)
-		dry()
-		traffic.Wait()
+		f.dry()
 		f.await(3*time.Minute, "all records processed", func() bool { return f.rec.Undone() == 0 })
 		for _, j := range f.java {
 			if !j.gone {
@@ -173,8 +176,8 @@ func (f *fleet) clients(db, stream *line) (*dynamodb.Client, *kinesis.Client) {
 // joinJava starts a Java worker.
 func (f *fleet) joinJava(id string, with ...func(*Settings)) *javaWorker {
 	f.t.Helper()
-	db, stream := f.clients(&line{to: f.tables, latency: latency}, &line{to: f.streams, latency: latency})
-	j := &javaWorker{done: make(chan struct{}), pace: &pace{delay: 50 * time.Millisecond}}
+	j := &javaWorker{done: make(chan struct{}), pace: &pace{delay: 50 * time.Millisecond}, tables: &line{to: f.tables, latency: latency}}
+	db, stream := f.clients(j.tables, &line{to: f.streams, latency: latency})
 	s := Settings{ID: id, Version: f.layout, App: app, Stream: "orders", DynamoDB: db, Kinesis: stream, Seed: uint64(len(f.java) + 1), Fault: f.fault}
 	s.Process = func(ctx context.Context, d Delivery) bool {
 		end := f.rec.Begin(d)
@@ -315,7 +318,33 @@ func (f *fleet) rows() map[string]lease {
 		}
 		out[l.key] = l
 	}
+	f.follow(out)
 	return out
+}
+
+// follow holds what must be true of rows from one look to the next.
+func (f *fleet) follow(now map[string]lease) {
+	f.mu.Lock()
+	before := f.seen
+	f.seen = now
+	f.mu.Unlock()
+	for key, was := range before {
+		is, there := now[key]
+		switch {
+		case !there && was.checkpoint != shardEnd:
+			f.fault("the lease of %s was deleted at checkpoint %s", key, was.checkpoint)
+		case !there:
+			for _, c := range was.children {
+				if child, ok := now[c]; ok && child.checkpoint == trimHorizon || !ok && before[c].key == "" {
+					f.fault("the lease of %s was deleted, and its child %s has not begun", key, c)
+				}
+			}
+		case is.counter < was.counter:
+			f.fault("the counter of %s went back from %d to %d", key, was.counter, is.counter)
+		case is.checkpoint != was.checkpoint && (was.checkpoint == shardEnd || is.checkpoint != shardEnd && !after(is.checkpoint, was.checkpoint)):
+			f.fault("the checkpoint of %s went back from %s to %s", key, was.checkpoint, is.checkpoint)
+		}
+	}
 }
 
 // items are the rows of a table as they stand.

@@ -22,7 +22,7 @@ type goWorker struct {
 	id     string
 	pace   *pace
 	gone   bool
-	lines  []*line
+	lines  []*line // to the tables, to the streams
 	cancel context.CancelFunc
 	ended  chan struct{}
 

@@ -16,9 +16,11 @@ type line struct {
 	to      http.Handler
 	latency time.Duration
 	cut     atomic.Bool // nothing gets through any more
+	calls   atomic.Int64
 }
 
 func (l *line) Do(r *http.Request) (*http.Response, error) {
+	l.calls.Add(1)
 	if err := l.travel(r); err != nil {
 		return nil, err
 	}

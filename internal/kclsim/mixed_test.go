@@ -285,6 +285,50 @@ func TestReshardingAcrossLanguages(t *testing.T) {
 	})
 }
 
+// Of two shards that are merged one is slow, in either language: the child has a lease when the quick one ends, and waits.
+func TestMergeWithASlowParent(t *testing.T) {
+	for _, slow := range []string{"Java", "Go"} {
+		t.Run(slow, func(t *testing.T) {
+			fleets(t, versions, 2, func(f *fleet) {
+				f.windows = stolen // a steal may come in between, of what is slow
+				f.windows.Overlap, f.windows.Repeat = f.windows.Overlap+20*time.Second, f.windows.Repeat+20*time.Second
+				java := f.joinJava("java-1")
+				f.settle(3 * time.Minute)
+				g := f.joinGo("go-1")
+				f.settle(4 * time.Minute)
+				f.await(time.Minute, "both read", func() bool { return f.reads("java-1", 1) && f.reads("go-1", 1) })
+				pace := map[string]*pace{"Java": java.pace, "Go": g.pace}[slow]
+				pace.set(20 * time.Second)
+				f.watch(3*time.Second, func() {})
+				open := f.open()
+				child := f.merge(open[0], open[1])[0]
+				waited := false
+				f.await(4*time.Minute, "the child is read", func() bool {
+					rows := f.rows()
+					ended := 0
+					for _, s := range open {
+						if l, ok := rows[s.id]; !ok || l.checkpoint == shardEnd {
+							ended++
+						}
+					}
+					if _, ok := rows[child]; ok && ended == 1 {
+						waited = true
+						if f.rec.Begun(child) {
+							f.t.Fatal("the child began before its slow parent ended")
+						}
+					}
+					return f.rec.Begun(child)
+				})
+				if !waited {
+					f.t.Error("the child did not have to wait: the scenario is void")
+				}
+				pace.set(50 * time.Millisecond)
+				f.settle(4 * time.Minute)
+			})
+		})
+	}
+}
+
 func TestHandOverInTheMiddleOfABatch(t *testing.T) {
 	t.Run("Java to Go", func(t *testing.T) {
 		fleets(t, led3x, 4, func(f *fleet) {
@@ -301,7 +345,7 @@ func TestHandOverInTheMiddleOfABatch(t *testing.T) {
 			f.seed()
 			g := f.joinGo("go-1")
 			f.settle(3 * time.Minute)
-			g.pace.set(7 * time.Second)
+			g.pace.set(12 * time.Second) // longer than Java goes without a look for its leases
 			f.joinJava("java-1")
 			f.handedOver("go-1", "java-1", 2)
 			f.settle(4 * time.Minute)

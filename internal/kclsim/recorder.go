@@ -207,6 +207,9 @@ func (r *Recorder) Owners(shard string) []string {
 	return out
 }
 
+// Begun reports whether anybody was given records of a shard.
+func (r *Recorder) Begun(shard string) bool { return len(r.Owners(shard)) > 0 }
+
 // Last is who was given records of a shard last, and when its handler returned.
 func (r *Recorder) Last(shard string) (worker string, at time.Time) {
 	r.mu.Lock()
