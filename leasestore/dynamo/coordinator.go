@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/shardwarden/shardwarden/core"
 )
@@ -63,7 +64,14 @@ const sideEvery = time.Minute
 // safe one. With Java workers the answer decides where rows go, so it must be known.
 func (s *Store) findCoordinator(ctx context.Context) error {
 	name := s.coordinatorName()
-	_, err := call(ctx, s, operation{name: "DescribeTable", table: name}, s.client.DescribeTable, &dynamodb.DescribeTableInput{TableName: &name})
+	t, err := s.describeTable(ctx, name)
+	pause := pauses{next: firstPause}
+	for s.kind != Native && err == nil && t.TableStatus == types.TableStatusCreating { // what it will say is not known before
+		if err := pause.wait(ctx); err != nil {
+			return err
+		}
+		t, err = s.describeTable(ctx, name)
+	}
 	found := present
 	switch {
 	case err == nil:

@@ -94,7 +94,11 @@ func (s *Store) classifyCode(op operation, code string, status int) (kind error,
 		"MissingAuthenticationToken", "InvalidSignatureException", "SignatureDoesNotMatch", "ExpiredTokenException", "ExpiredToken", "OptInRequired":
 		return core.ErrDenied, s.permission(op)
 	case "ResourceNotFoundException":
-		return core.ErrNotFound, fmt.Sprintf("the table does not exist in region %s%s; Prepare creates it", s.region, s.at())
+		who := "Prepare creates it"
+		if op.table != "" && op.table != s.table {
+			who = "workers of KCL 3.0 to 3.4 make it, and ours with layout kcl3-tables; where it has another name say so with dynamo.SideTables"
+		}
+		return core.ErrNotFound, fmt.Sprintf("the table does not exist in region %s%s; %s", s.region, s.at(), who)
 	case "ResourceInUseException":
 		return core.ErrExists, ""
 	case "InternalServerError", "InternalFailure", "ServiceUnavailable":

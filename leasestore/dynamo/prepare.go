@@ -72,9 +72,14 @@ func (s *Store) prepare(ctx context.Context) error {
 
 // prepareShared finds out by which rules the table is shared, and refuses a layout that it can't have, before anything is made for it.
 func (s *Store) prepareShared(ctx context.Context) error {
-	err := s.askCoordinator(ctx)
-	if err != nil && (s.kind != KCL2 || !errors.Is(err, core.ErrDenied)) {
-		return err
+	s.mu.Lock()
+	there := s.found.coordinator != absent
+	s.askedAt = time.Now()
+	s.mu.Unlock()
+	if there {
+		if err := s.askCoordinator(ctx); err != nil && (s.kind != KCL2 || !errors.Is(err, core.ErrDenied)) {
+			return err
+		}
 	}
 	for _, key := range []string{keyVersion, keyLeader} { // the sample may not have met them
 		row, err := s.readRow(ctx, s.table, attrKey, key)
@@ -91,7 +96,7 @@ func (s *Store) prepareShared(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
-	err = s.found.contradicts(s.kind, s.table, s.coordinatorName(), &s.standing)
+	err := s.found.contradicts(s.kind, s.table, s.coordinatorName(), &s.standing)
 	s.mu.Unlock()
 	if err != nil {
 		return err

@@ -148,8 +148,12 @@ func (s *Store) workersAside(ctx context.Context) (map[core.WorkerID]workerRow, 
 	}
 	began := time.Now()
 	rows, err := s.scanTable(ctx, s.metricsName())
-	if err != nil {
+	if missing := errors.Is(err, core.ErrNotFound); err != nil && !missing {
 		return nil, err
+	} else if missing { // then no worker has a row: leases are still to be seen
+		s.complain("no worker can be given anything", err)
+	} else {
+		s.complain("no worker can be given anything", nil)
 	}
 	all := make(map[core.WorkerID]workerRow, len(rows))
 	for _, row := range rows {

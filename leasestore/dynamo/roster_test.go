@@ -207,3 +207,34 @@ func TestLeaderSweeps(t *testing.T) {
 		})
 	}
 }
+
+// A coordinator's table without that of the metrics is a mistake that is told; leases are seen all the same.
+func TestMetricsTableMissing(t *testing.T) {
+	srv := serve(t, emulator.Config{})
+	makeTable(t, srv, app, "leaseKey")
+	makeTable(t, srv, coordinatorTable, "key")
+	srv.putIn(t, coordinatorTable, versionRow("key", version3))
+	srv.put(t, untypedLease)
+	s := srv.ready(t, dynamo.Layout(dynamo.Auto))
+	sight, err := s.Look(t.Context(), stream)
+	must(t, err)
+	if said := srv.log.lines(metricsTable); len(sight.Leases) != 1 || len(said) != 1 || !strings.Contains(said[0], "SideTables") {
+		t.Errorf("%d leases; log %q", len(sight.Leases), said)
+	}
+	expect(t, "announce", s.Announce(t.Context(), core.WorkerInfo{ID: "go"}), core.ErrNotFound, metricsTable, "kcl3-tables")
+}
+
+// A coordinator's table that is just being made is waited for, since it decides where rows go.
+func TestCoordinatorsTableComing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := serve(t, emulator.Config{CreateDelay: 20 * time.Second})
+		srv.external(true) // no network in a bubble
+		srv.ready(t)
+		makeTable(t, srv, coordinatorTable, "key")
+		start := time.Now()
+		s := srv.ready(t, dynamo.Layout(dynamo.Auto))
+		if got := s.SharedWith().Regime; got != "kcl3" || time.Since(start) < 20*time.Second {
+			t.Errorf("regime %s after %v", got, time.Since(start))
+		}
+	})
+}
