@@ -60,12 +60,7 @@ func release(ctx context.Context, args []string, std streams) error {
 	}
 	var errs []error
 	for _, l := range some {
-		before, after, err := write(ctx, t, l.Core().Key, func(now *core.Lease) (core.Write, error) {
-			if string(now.Owner) != l.Owner {
-				return core.Write{}, fmt.Errorf("%w: %s owns it by now; nothing was changed", errChanged, nobody(now.Owner))
-			}
-			return core.Release(), nil
-		})
+		before, after, err := write(ctx, t, l.Core().Key, func(now *core.Lease) (core.Write, error) { return releaseOf(l, now) })
 		if err != nil {
 			errs = append(errs, fmt.Errorf("lease %s: %w", l.Name(), err))
 			continue
@@ -94,4 +89,12 @@ func toRelease(r *leasetable.Report, key, worker string) ([]*leasetable.Lease, e
 		return nil, fmt.Errorf("worker %s owns no lease of table %s (leases list shows who does)", worker, r.Table)
 	}
 	return out, nil
+}
+
+// releaseOf is the write for the row as it is now.
+func releaseOf(shown *leasetable.Lease, now *core.Lease) (core.Write, error) {
+	if string(now.Owner) != shown.Owner {
+		return core.Write{}, fmt.Errorf("%w: %s owns it by now; nothing was changed", errChanged, nobody(now.Owner))
+	}
+	return core.Release(), nil
 }
