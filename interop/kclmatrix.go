@@ -10,6 +10,7 @@ import (
 // kclScenario is what a fleet is led through.
 type kclScenario struct {
 	name, what string
+	programs   bool // workers of ours are our program
 	ours       bool // on our emulators only
 	thirdJVM   bool // a second of the first kind runs beside the first
 	play       func(context.Context, *kclFleet) error
@@ -28,6 +29,8 @@ var kclScenarios = []kclScenario{
 	{name: "reshard", what: "splits and a merge, children read by the other than their parents; one is killed as it stores the end of a shard", play: reshard, shards: 4},
 	{name: "resume", what: "the first stores a place within an aggregated record and is killed, the second resumes there", play: resume, within: 10, shards: 2, ours: true},
 	{name: "rolling", what: "two replaced one by one by two of the other language, and back", play: rolling, thirdJVM: true, ours: true, only: func(p pairing) bool { return p.first == javaKind }},
+	{name: "program", what: "as succeed, with our program for a worker, and the KCL 3.x balancing by count", play: succeed, programs: true, ours: true,
+		only: func(p pairing) bool { return p.version != "3.4.2" && p.first != p.second }},
 	{name: "several", what: "two streams: as join", play: join, slow: 1500 * time.Millisecond, streams: []string{"orders", "payments"}, ours: true,
 		only: func(p pairing) bool { return p.version == latestKCL }},
 }
@@ -96,7 +99,7 @@ func kclRun(ctx context.Context, r *runner, p pairing, s kclScenario) (string, e
 	if err != nil {
 		return "", err
 	}
-	f.slow = s.slow
+	f.slow, f.programs = s.slow, s.programs
 	for _, p := range f.ps {
 		p.within = s.within
 	}
