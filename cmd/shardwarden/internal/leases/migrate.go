@@ -18,7 +18,8 @@ const migrateAbout = `shardwarden leases migrate: turn a lease table in DynamoDB
   kcl3           it goes by the rules of 3.x: a leader assigns them
   single-table   the KCL's three tables become one (3.5 and later)
 
-Without --yes it only says what would be done, and what speaks against it. The last three are for a fleet that runs: docs/migrating-from-kcl.md says when, and what to look at.`
+Without --yes it only says what would be done, and what speaks against it. The last three are for a fleet that runs, and go in stages, with workers following in between: docs/migrating-from-kcl.md
+says when, and what to look at. Where rows can only go while nobody uses the table it is watched for half a minute.`
 
 const migrateExamples = `  shardwarden leases migrate --to multi-stream --app billing --stream orders          # says what it would do
   shardwarden leases migrate --to multi-stream --app billing --stream orders --yes
