@@ -12,7 +12,7 @@ import (
 var (
 	javaTook  = regexp.MustCompile(`New leases assigned to worker : \S+, count : [1-9]|successfully took [1-9]\d* leases`)
 	javaReads = regexp.MustCompile(`Created new shardConsumer for : .*shardId=`)
-	javaLeads = regexp.MustCompile(`Worker : \S+ is new Leader`)
+	javaLeads = regexp.MustCompile(`Worker : \S+ is new (?:L|l)eader`)
 	javaEnded = regexp.MustCompile(`(?i)reached end of shard|end of shard \S+ and have no records to process`)
 	javaGives = regexp.MustCompile(`Calling graceful shutdown for lease|lost lease with key`)
 )
