@@ -308,6 +308,26 @@ func TestRulesChange(t *testing.T) {
 	})
 }
 
+// A table that was led stays so while its leader changes, though nothing in it says so at the moment.
+func TestLedWithoutAWord(t *testing.T) {
+	srv := serve(t, emulator.Config{})
+	led, s := srv.ready(t, dynamo.Layout(dynamo.KCL3Single)), srv.ready(t, dynamo.Layout(dynamo.Auto))
+	l, err := led.Lead(t.Context(), core.Lock{}, "go")
+	must(t, err)
+	for _, want := range []string{"kcl3", "kcl3", "kcl2"} {
+		_, err := s.Look(t.Context(), stream)
+		must(t, err)
+		if got := s.SharedWith().Regime; got != want {
+			t.Errorf("regime %s, want %s", got, want)
+		}
+		must(t, led.Resign(t.Context(), l))
+		if want == "kcl3" && srv.row(t, "Migration3.0") == "" && srv.row(t, "seen") != "" {
+			srv.put(t, versionRow("leaseKey", "CLIENT_VERSION_2X"))
+		}
+		srv.put(t, typedLease("seen"))
+	}
+}
+
 // A Java taker that comes to leases of ours without a trace in the rows is told by its renewals; so is its going.
 func TestTakerWithoutTrace(t *testing.T) {
 	srv := serve(t, emulator.Config{})

@@ -75,6 +75,18 @@ func TestLeaderLock(t *testing.T) {
 			}
 			must(t, b.Resign(ctx, core.Lock{}))
 
+			// One that tells only the version is not enough.
+			srv.putIn(t, c.table, `{"`+c.key+`":{"S":"Leader"},`+lockRow+`}`)
+			java, err := a.Leader(ctx)
+			must(t, err)
+			java.Owner = "a"
+			_, err = a.Lead(ctx, java, "a")
+			expect(t, "the heartbeat of another", err, core.ErrConflict)
+			must(t, a.Resign(ctx, java))
+			if row := srv.rowIn(t, c.table, c.key, "Leader"); !strings.Contains(row, "ownerName=S java") {
+				t.Errorf("another's lock is now %q", row)
+			}
+
 			// Given back as the lock client does when it keeps the row.
 			srv.putIn(t, c.table, `{"`+c.key+`":{"S":"Leader"},"isReleased":{"S":"1"},`+lockRow+`}`)
 			leader(core.Lock{})

@@ -24,6 +24,7 @@ func TestEachMissingPermissionIsNamed(t *testing.T) {
 		{"everything", dynamo.Native, []denial{{"DescribeTable", app}, {"Scan", app}, {"GetItem", app}, {"PutItem", app}, {"UpdateItem", app}, {"DeleteItem", app}}},
 		{"the coordinator's table, and a write", dynamo.Auto, []denial{{"DescribeTable", coordinatorTable}, {"UpdateItem", app}}},
 		{"what a row of the coordinator says, and a write", dynamo.Auto, []denial{{"GetItem", coordinatorTable}, {"DeleteItem", app}}},
+		{"rows of the coordinator among the leases", dynamo.Auto, []denial{{"GetItem", app}, {"PutItem", app}}},
 		{"the side tables", dynamo.Auto, []denial{{"Scan", metricsTable}, {"UpdateItem", metricsTable}, {"DeleteItem", metricsTable}, {"PutItem", coordinatorTable}, {"UpdateItem", coordinatorTable}, {"DeleteItem", coordinatorTable}}},
 		{"the side tables, where none are used", dynamo.KCL2, nil},
 	} {
