@@ -133,10 +133,11 @@ func (f *kclFleet) verdict(ctx context.Context, complaints []string) (string, er
 	}
 	f.writeJSON("table.json", t)
 	for _, p := range f.ps {
-		own, list := t, []shard(nil)
-		if list, err = p.shards(ctx); err != nil {
+		list, err := p.shards(ctx)
+		if err != nil {
 			return "", err
 		}
+		own := t
 		own.Items = slices.DeleteFunc(slices.Clone(t.Items), func(i item) bool {
 			return p.prefix != "" && isLease(i.str("entityType")) && f.named(i.str("streamName"), "") != p.prefix
 		})

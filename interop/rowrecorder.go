@@ -100,7 +100,9 @@ func (rec *rowRecorder) door(r *runner, worker string) (string, error) {
 	go func() { served <- server.Serve(l) }()
 	r.onStop(func() {
 		_ = server.Close()
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			r.say("DynamoDB's door for %s: %v", worker, err)
+		}
 	})
 	return "http://" + l.Addr().String(), nil
 }
