@@ -5,8 +5,8 @@
 // # The table
 //
 // The partition key is leaseKey (S), nothing else. [Store.Prepare] creates the table where it is missing: on demand unless [Provisioned], in
-// the single-table layout of KCL 3.5. The index LeaseOwnerToLeaseKeyIndex, which only Java workers read, is left to them. A table holds the
-// leases of one stream, or with [SeveralStreams] those of several, in the rows of the KCL's multi-stream mode. One of the other kind is refused.
+// the single-table layout of KCL 3.5. The index LeaseOwnerToLeaseKeyIndex, which only Java workers read, is made in their layouts of 3.x
+// alone. A table holds the leases of one stream, or with [SeveralStreams] those of several, in the rows of the KCL's multi-stream mode. One of the other kind is refused.
 //
 // A lease row (docs/reference/kcl.md 1.2 says more about those of the KCL):
 //
@@ -31,6 +31,7 @@
 //	sw_ready                             BOOL   ours   the parents no longer matter
 //	sw_startAt                           S      ours   RFC 3339: the instant a LATEST or AT_TIMESTAMP checkpoint was resolved to
 //	sw_startFor                          S      ours   the checkpoint sw_startAt belongs to. Void once it is another
+//	sw_asked                             S      ours   whom the owner is asked to hand it to. Under the rules of KCL 2.x an ask counts only with it
 //
 // Attributes that the store does not know stay in the row through every write, and are in Raw of a lease, of type [Attributes]. Rows of other
 // kinds (entityType other than LEASE, the rows of the KCL's coordinator, what has neither counter nor checkpoint) are skipped.
@@ -40,6 +41,14 @@
 // read the table, which any other kind of row would break: not where a lease row lacks entityType and no row of the KCL's own
 // coordinator shows that it is past that, not where the table <application>-CoordinatorState exists, and not where that can't be told. There
 // [Store.Announce] does nothing, and workers are counted by the leases they own.
+//
+// # Sharing it with Java workers
+//
+// With [Layout] the table is shared with workers of the KCL, by their rules, which [Store.SharedWith] tells the engine after each look: under those of
+// 2.x every worker takes leases; under those of 3.x the holder of the lock row Leader assigns them, and [Store] is a [core.LeaderLock]. [Auto]
+// finds the rules out by what is in the table, and follows them; [KCL2], [KCL3Tables] and [KCL3Single] are the three layouts there are, and are
+// refused where the table says otherwise. Rows go where the layout has them, worker rows of KCL 3.0 to 3.4 into a table of their own.
+// [Store.Inspect] shows it all. [Store.PlanMigration] leads from one to the other; no worker does that by itself.
 //
 // # Calls
 //
@@ -53,7 +62,9 @@
 //
 //	always                     dynamodb:Scan GetItem PutItem UpdateItem DeleteItem
 //	to see what is there       dynamodb:DescribeTable, also on table/APPLICATION-CoordinatorState (without: no worker rows)
+//	with a shared table        dynamodb:GetItem PutItem UpdateItem DeleteItem on table/APPLICATION-CoordinatorState,
+//	                           dynamodb:Scan UpdateItem DeleteItem on table/APPLICATION-WorkerMetricStats
 //	where the table is missing dynamodb:CreateTable, with Tags also TagResource, with PointInTimeRecovery UpdateContinuousBackups
 //
-// docs/dynamodb.md has a policy to copy, costs and advice on throttling.
+// Prepare tries them, and names all that are missing. docs/dynamodb.md has a policy to copy, costs and advice on throttling.
 package dynamo

@@ -141,7 +141,11 @@ func (s *Store) permission(op operation) string {
 	case strings.HasPrefix(s.region, "us-gov-"):
 		partition = "aws-us-gov"
 	}
-	return fmt.Sprintf("it needs permission dynamodb:%s on arn:%s:dynamodb:%s:*:table/%s", op.name, partition, s.region, cmp.Or(op.table, s.table))
+	action := op.name
+	if action == "TransactWriteItems" { // which is no action of its own
+		action = "ConditionCheckItem, PutItem and DeleteItem"
+	}
+	return fmt.Sprintf("it needs permission dynamodb:%s on arn:%s:dynamodb:%s:*:table/%s", action, partition, s.region, cmp.Or(op.table, s.table))
 }
 
 // missingTable reports whether it is the table that was not found.

@@ -65,3 +65,25 @@ func Example() {
 	// owner "worker-1" counter 2 checkpoint 49680705611188130669320261729626273146362581759857524754
 	// owner "" counter 3 checkpoint 49680705611188130669320261729626273146362581759857524754
 }
+
+// A store that goes with whatever workers of the KCL do with the table, and what it found.
+func ExampleLayout() {
+	server := httptest.NewServer(emulator.New(emulator.Config{}))
+	defer server.Close()
+	ctx := context.Background()
+	cfg := aws.Config{Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("AKIDTEST", "secret", "")}
+	store := dynamo.New(cfg, "my-application", dynamo.Endpoint(server.URL), dynamo.Layout(dynamo.Auto))
+	defer store.CloseIdle()
+	if err := store.Prepare(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	in, err := store.Inspect(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("layout %s, rules %s: %s\n", in.Layout, in.Regime, in.Why)
+	// Output:
+	// layout native, rules native: there is nothing of the KCL
+}
