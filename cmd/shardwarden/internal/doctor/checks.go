@@ -2,6 +2,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -163,12 +164,13 @@ func otherStream(f *Facts) []Finding {
 	var mine, former, others int
 	other := ""
 	for _, l := range f.Report.Leases {
+		id := cmp.Or(l.Stream, f.Report.Stream)
 		switch {
-		case l.Stream == string(f.Info.ID), l.Stream == "" && listed[core.ShardID(l.Shard)]:
+		case id == string(f.Info.ID), id == "" && listed[core.ShardID(l.Shard)]:
 			mine++
-		case l.Stream != "" && name(l.Stream) == name(string(f.Info.ID)):
+		case id != "" && name(id) == name(string(f.Info.ID)):
 			former++
-			other = l.Stream
+			other = id
 		default:
 			others++
 			other = l.Name()

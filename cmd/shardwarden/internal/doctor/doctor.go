@@ -107,6 +107,6 @@ func text(r *Report) string {
 			fmt.Fprintf(&b, "      -> %s\n", f.Do)
 		}
 	}
-	fmt.Fprintf(&b, "\n%d checks, %d warnings, %d failures\n", len(r.Findings), r.Warnings, r.Failures)
+	fmt.Fprintf(&b, "\n%d findings, %d warnings, %d failures\n", len(r.Findings), r.Warnings, r.Failures)
 	return b.String()
 }

@@ -39,12 +39,16 @@ func (p *page) table(head []string, rows [][]string) {
 		}
 	}
 	w := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
-	for _, r := range append([][]string{head}, rows...) {
+	line := func(row []string, empty string) {
 		var cells []string
 		for _, i := range keep {
-			cells = append(cells, cmp.Or(r[i], "-"))
+			cells = append(cells, cmp.Or(row[i], empty))
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	line(head, "")
+	for _, row := range rows {
+		line(row, "-")
 	}
 	_ = w.Flush() // into memory
 }
@@ -96,7 +100,11 @@ func (p *page) fleet(r *leasetable.Report) {
 			ended++
 		}
 	}
-	p.line("table %s (%s): %d leases, %d held, %d free, %d ended; watched for %s", r.Table, r.Service, len(r.Leases), held, free, ended, short(r.Watched))
+	of := ""
+	if r.Stream != "" {
+		of = " of stream " + r.Stream
+	}
+	p.line("table %s (%s)%s: %d leases, %d held, %d free, %d ended; watched for %s", r.Table, r.Service, of, len(r.Leases), held, free, ended, short(r.Watched))
 	k := r.KCL
 	if k == nil {
 		return
@@ -142,7 +150,7 @@ func renewed(s *leasetable.Silence) string {
 	case s == nil:
 		return "not watched"
 	case s.AtLeast:
-		return "not renewed for " + short(s.Seconds) + " at least"
+		return "no renewal seen in " + short(s.Seconds)
 	}
 	return "renewed " + short(s.Seconds) + " ago"
 }

@@ -40,7 +40,7 @@ func openDynamo(ctx context.Context, f *Flags) (*Table, error) {
 	}
 	rows := &dynamoTables{client: f.Client(cfg), names: append([]string{f.Name()}, f.SideTables()...)}
 	return &Table{
-		Name: f.Name(), Service: "dynamodb", Store: store, Rows: rows.rows,
+		Name: f.Name(), Service: "dynamodb", Store: store, Rows: rows.rows, single: len(found.Streams) == 0,
 		inspect: func(ctx context.Context) (*KCL, []Worker, error) { return inspect(ctx, store) },
 		Source: func(id core.StreamID, name string) (core.StreamSource, error) {
 			if name = cmp.Or(name, string(id)); name == "" {

@@ -1,6 +1,7 @@
 package leasetable
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ func (t *Table) Lags(ctx context.Context, r *Report, name string) {
 	var reads sync.WaitGroup
 	for i := range r.Leases {
 		l := &r.Leases[i]
-		id := l.lease.Key.Stream
+		id := cmp.Or(l.lease.Key.Stream, core.StreamID(r.Stream))
 		if _, asked := sources[id]; !asked {
 			var err error
 			if sources[id], err = t.Source(id, name); err != nil {

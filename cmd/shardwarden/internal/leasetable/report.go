@@ -11,7 +11,8 @@ type Report struct {
 	Time     time.Time `json:"time"`
 	Service  string    `json:"service"` // dynamodb, tablestore
 	Table    string    `json:"table"`
-	Watched  float64   `json:"watched"` // seconds
+	Stream   string    `json:"stream,omitempty"` // of a table of one stream, where its rows say it; its leases don't repeat it
+	Watched  float64   `json:"watched"`          // seconds
 	KCL      *KCL      `json:"kcl,omitempty"`
 	Leases   []Lease   `json:"leases"`
 	Workers  []Worker  `json:"workers,omitempty"`

@@ -23,6 +23,8 @@ type Table struct {
 	// Source is the source of a stream of its leases, by the id in its rows; name, where given, is what the user calls it.
 	Source func(id core.StreamID, name string) (core.StreamSource, error)
 
+	// single is a table of one stream by what it is: which one is written on the rows of ours alone, so a lease is told by its shard.
+	single bool
 	// inspect asks what there is of the KCL; nil: nothing can be.
 	inspect func(context.Context) (*KCL, []Worker, error)
 }
@@ -42,8 +44,9 @@ func (r *Row) Text(name string) string {
 
 // Reading is a table at one moment.
 type Reading struct {
-	Sight core.Sight
-	KCL   *KCL
+	Sight  core.Sight
+	KCL    *KCL
+	Stream core.StreamID // of a table of one stream, where it is known; then the keys in Sight leave it out
 	// workers are those with rows, as far as the store tells more than a beat.
 	workers []Worker
 }
@@ -59,7 +62,33 @@ func (t *Table) Read(ctx context.Context) (*Reading, error) {
 		return nil, err
 	}
 	k, workers, err := t.inspect(ctx)
-	return &Reading{Sight: sight, KCL: k, workers: newest(workers)}, err
+	r := &Reading{Sight: sight, KCL: k, workers: newest(workers)}
+	if t.single {
+		r.unname()
+	}
+	return r, err
+}
+
+// unname takes the stream out of the keys: rows get it when one of ours takes them, which makes no other lease of them. Where rows name several
+// streams, something is wrong, and they keep them.
+func (r *Reading) unname() {
+	ids := map[core.StreamID]bool{}
+	for _, l := range r.Sight.Leases {
+		if l.Key.Stream != "" {
+			ids[l.Key.Stream] = true
+			r.Stream = l.Key.Stream
+		}
+	}
+	if len(ids) > 1 {
+		r.Stream = ""
+		return
+	}
+	for i := range r.Sight.Leases {
+		r.Sight.Leases[i].Key.Stream = ""
+	}
+	for _, bad := range r.Sight.Bad {
+		bad.Key.Stream = ""
+	}
 }
 
 // newest leaves out what a worker that changed tables left behind.
@@ -82,14 +111,14 @@ func newest(rows []Worker) []Worker {
 // Watch reads the table now, and again until it has been watched for a while, each pitch. What it returns is the last reading, with what
 // was seen meanwhile.
 func (t *Table) Watch(ctx context.Context, o *Observer, long, pitch time.Duration) (*Reading, error) {
-	for begun := time.Now(); ; {
+	for {
 		r, err := t.Read(ctx)
 		if err != nil {
 			return nil, err
 		}
 		now := time.Now()
 		o.See(r, now)
-		left := long - now.Sub(begun)
+		left := long - now.Sub(o.since)
 		if left <= 0 {
 			return r, nil
 		}
@@ -114,7 +143,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 // Report says what a reading shows, and what was seen of it before.
 func (t *Table) Report(r *Reading, o *Observer) *Report {
 	now := time.Now()
-	out := &Report{Time: now.UTC(), Service: t.Service, Table: t.Name, Watched: seconds(now.Sub(o.since)), Leases: []Lease{}}
+	out := &Report{Time: now.UTC(), Service: t.Service, Table: t.Name, Stream: string(r.Stream), Watched: seconds(now.Sub(o.since)), Leases: []Lease{}}
 	waits, kinds := waiting(r.Sight), t.kinds(r)
 	for i := range r.Sight.Leases {
 		l := newLease(&r.Sight.Leases[i], waits, kinds)
@@ -281,7 +310,8 @@ func (r *Report) Find(key string) (*Lease, error) {
 	var found []*Lease
 	for i := range r.Leases {
 		l := &r.Leases[i]
-		if key == l.Shard || key == l.Stream+"/"+l.Shard || key == l.Stream+":"+l.Shard {
+		stream := cmp.Or(l.Stream, r.Stream)
+		if key == l.Shard || key == stream+"/"+l.Shard || key == stream+":"+l.Shard {
 			found = append(found, l)
 		}
 	}

@@ -166,3 +166,41 @@ func TestWaiting(t *testing.T) {
 		}
 	}
 }
+
+// A row of a table of one stream is the same lease before and after it got the name of the stream; where rows name several, they keep them.
+func TestOneStream(t *testing.T) {
+	t.Parallel()
+	read := func(ids ...core.StreamID) *Reading {
+		r := &Reading{}
+		for i, id := range ids {
+			r.Sight.Leases = append(r.Sight.Leases, core.Lease{Key: core.LeaseKey{Stream: id, Shard: core.ShardID(rune('a' + i))}})
+		}
+		r.unname()
+		return r
+	}
+	table := &Table{Service: "dynamodb"}
+	for _, tt := range []struct {
+		name   string
+		ids    []core.StreamID
+		stream string
+		key    string
+	}{
+		{"named by nobody", []core.StreamID{"", ""}, "", "b"},
+		{"named by some", []core.StreamID{"", "s"}, "s", "b"},
+		{"named by all", []core.StreamID{"s", "s"}, "s", "b"},
+		{"named differently", []core.StreamID{"s", "former"}, "", "former/b"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := table.Report(read(tt.ids...), &Observer{})
+			l, err := r.Find("b")
+			if err != nil || r.Stream != tt.stream || l.Name() != tt.key {
+				t.Errorf("stream %q, lease %+v, %v; want stream %q, lease %s", r.Stream, l, err, tt.stream, tt.key)
+			}
+			if tt.stream != "" {
+				if _, err := r.Find(tt.stream + "/b"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
