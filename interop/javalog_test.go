@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestExceptionsInALog(t *testing.T) {
@@ -43,10 +44,9 @@ func TestLinesOfALog(t *testing.T) {
 }
 
 func TestBusyAt(t *testing.T) {
-	ds := []delivery{at("a", 1, 0, ""), at("a", 11, 2, "")}
-	marks := []delivery{at("a", 5, 1, batchEnd), at("a", 15, 3, batchEnd)}
+	marks := []delivery{at("a", 5, 1, batchEnd), at("a", 15, 3, batchEnd), at("b", 9, 4, batchEnd), at("a", 9, 5, began)}
 	for tenths, want := range map[int]bool{0: false, 3: true, 7: false, 13: true, 20: false} {
-		if got := busyAt(ds, marks, "a", "s", at("", tenths, 0, "").after); got != want {
+		if got := busyAt(marks, "a", "s", at("", tenths, 0, "").after, 400*time.Millisecond); got != want {
 			t.Errorf("busy at %d tenths: %v, want %v", tenths, got, want)
 		}
 	}

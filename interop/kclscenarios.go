@@ -244,9 +244,9 @@ func (f *kclFleet) moved(ctx context.Context, from, to *member) error {
 		if err != nil {
 			return "", err
 		}
-		marks, ds := f.j.marked(), f.j.deliveries()
+		marks := f.j.marked()
 		for _, m := range moves(rows) {
-			if m.from == from.worker && m.to == to.worker && m.given == f.led() && busyAt(ds, marks, m.from, f.shardOf(m.key), told(rows[m.key], m)) {
+			if m.from == from.worker && m.to == to.worker && m.given == f.led() && busyAt(marks, m.from, f.shardOf(m.key), told(rows[m.key], m), f.slow) {
 				seen = m
 				return "", nil
 			}
@@ -282,25 +282,11 @@ func told(states []rowState, m move) time.Time {
 	return at
 }
 
-// busyAt reports whether the worker surely was in the middle of a batch of the shard: it had given its records, and ended it later.
-func busyAt(ds, marks []delivery, worker, shard string, at time.Time) bool {
-	for _, m := range marks {
-		if m.mark != batchEnd || m.worker != worker || m.shard != shard || !m.after.After(at) {
-			continue
-		}
-		for _, d := range ds {
-			if d.worker == worker && d.shard == shard && d.index < m.index && !d.before.After(at) {
-				last := true // of the batch that m ends
-				for _, n := range marks {
-					last = last && !(n.mark == batchEnd && n.worker == worker && n.shard == shard && n.index > d.index && n.index < m.index)
-				}
-				if last {
-					return true
-				}
-			}
-		}
-	}
-	return false
+// busyAt reports whether the worker surely was in the middle of a batch of the shard, one of those that take a handler so long.
+func busyAt(marks []delivery, worker, shard string, at time.Time, long time.Duration) bool {
+	return slices.ContainsFunc(marks, func(m delivery) bool {
+		return m.mark == batchEnd && m.worker == worker && m.shard == shard && m.after.After(at) && !m.before.Add(-long).After(at)
+	})
 }
 
 // resume has the first store a place within an aggregated record of each shard and be killed, and the second resume there.

@@ -66,6 +66,11 @@ type rowState struct {
 	item
 }
 
+// MarshalJSON is for people.
+func (s rowState) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"at": s.at, "by": s.by, "row": s.item})
+}
+
 func newRowRecorder(dynamoURL, table string) (*rowRecorder, error) {
 	target, err := url.Parse(dynamoURL)
 	return &rowRecorder{dynamo: dynamoClient(dynamoURL), turn: make(chan struct{}, 1), target: target, table: table, rows: map[string][]rowState{}, calls: map[string]map[string]int{}}, err
