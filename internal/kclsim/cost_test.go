@@ -32,7 +32,9 @@ func TestCallsOfASettledFleet(t *testing.T) {
 				const minutes = 3
 				f.watch(minutes*time.Minute, func() {})
 				load, _ := f.load()
-				perLease := func(before, after int64, leases int) float64 { return float64(after-before) / minutes / float64(leases) }
+				perLease := func(before, after int64, leases int) float64 {
+					return float64(after-before) / minutes / float64(leases)
+				}
 				j := perLease(java, f.java["java-1"].tables.calls.Load(), load["java-1"])
 				g := perLease(golang, f.golang["go-1"].lines[0].calls.Load(), load["go-1"])
 				f.t.Logf("calls a minute for each lease: Java %.1f, Go %.1f (load %v)", j, g, load)

@@ -46,6 +46,7 @@ type fleet struct {
 	seen    map[string]lease // rows at the last look
 	ctx     context.Context
 	windows Windows
+	story   []string // what the scenario did, in the order of it
 	stop    func()
 	dry     func() // ends the traffic
 	began   time.Time
@@ -153,6 +154,9 @@ func (f *fleet) tell() {
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.golang)) {
 		f.t.Logf("%s:\n  %s", id, strings.Join(f.golang[id].told(), "\n  "))
+	}
+	if len(f.story) > 0 {
+		f.t.Logf("what happened:\n  %s", strings.Join(f.story, "\n  "))
 	}
 	f.t.Logf("rows at %s:\n%s", time.Now().Format("15:04:05.000"), f.dump())
 }

@@ -485,8 +485,24 @@ func (f *fleet) lockRow() (table, pk string) {
 func (f *fleet) dropLock() {
 	f.t.Helper()
 	table, pk := f.lockRow()
-	if _, err := f.db.DeleteItem(f.ctx, &dynamodb.DeleteItemInput{TableName: aws.String(table), Key: item{pk: str(leaderKey)}}); err != nil {
-		f.t.Fatal(err)
+	f.persist(func() error {
+		_, err := f.db.DeleteItem(f.ctx, &dynamodb.DeleteItemInput{TableName: aws.String(table), Key: item{pk: str(leaderKey)}})
+		return err
+	})
+}
+
+// persist repeats what the scenario itself does to a table that has faults.
+func (f *fleet) persist(do func() error) {
+	f.t.Helper()
+	for n := 1; ; n++ {
+		err := do()
+		if err == nil {
+			return
+		}
+		if n == 20 {
+			f.t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -99,6 +99,8 @@ const (
 	taskBackoff    = 500 * time.Millisecond
 	shuffleFirst   = time.Minute
 	shuffleEvery   = 5 * time.Minute
+	startAttempts  = 20 // maxInitializationAttempts
+	startBackoff   = time.Second
 	balanceEach    = 3 // varianceBalancingFrequency
 	tableEvery     = 10 * time.Second
 )

@@ -131,11 +131,21 @@ func (w *Worker) is(m mode) bool {
 
 // Run works until ctx ends, which kills it, or Stop is called. The error says why it could not start.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := w.start(ctx); err != nil {
+	for n := 1; ; n++ {
+		err := w.start(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		return err
+		if err == nil {
+			break
+		}
+		if n == startAttempts {
+			return err
+		}
+		w.note("start: %v", err)
+		if pause(ctx, startBackoff) != nil {
+			return nil
+		}
 	}
 	planning, end := context.WithCancel(ctx)
 	defer end()
