@@ -204,7 +204,7 @@ func TestConformance(t *testing.T) {
 
 // In the layouts of each KCL the store keeps the same contract. What it knows of the table of workers' metrics may be ten seconds old.
 func TestConformanceOfLayouts(t *testing.T) {
-	for _, k := range []dynamo.LayoutKind{dynamo.Auto, dynamo.KCL2, dynamo.KCL3Tables, dynamo.KCL3Single} {
+	for _, k := range []dynamo.LayoutKind{dynamo.KCL2, dynamo.KCL3Tables, dynamo.KCL3Single} {
 		t.Run(k.String(), func(t *testing.T) {
 			conformance.TestStore(t, func(context.Context) (conformance.StoreHarness, error) {
 				b := newBench()
