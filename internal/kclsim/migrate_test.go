@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/shardwarden/shardwarden/core/worker"
 	"github.com/shardwarden/shardwarden/leasestore/dynamo"
@@ -80,4 +81,89 @@ func TestOperatorMovesAMixedFleet(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Three tables become one under a mixed fleet, by our tool. What takes an hour and a day is made to have begun so long ago.
+func TestOperatorMovesToASingleTable(t *testing.T) {
+	within(t, V35, 4, stolen, func(f *fleet) {
+		f.layout = V34
+		f.seed()
+		f.layout = V35
+		f.migrateTable("INIT")
+		f.joinJava("java-1")
+		f.settle(3 * time.Minute)
+		f.joinGo("go-1")
+		f.settle(4 * time.Minute)
+		f.age(time.Hour)
+		f.await(2*time.Minute, "DEPLOYED", func() bool { return f.status() == "DEPLOYED" })
+		f.age(time.Hour)
+		if m, err := f.operator().PlanMigration(f.ctx, dynamo.KCL3Single); err != nil || len(m.Refused) == 0 {
+			f.t.Errorf("planned while workers write to the old tables: %v, %v", m, err)
+		}
+		f.joinJava("java-2", func(s *Settings) { s.MigrateAll = true })
+		f.settle(4 * time.Minute)
+		f.stopJava("java-1")
+		f.joinGoWith("go-2", []dynamo.Option{dynamo.Layout(dynamo.KCL3Single)})
+		f.settle(4 * time.Minute)
+		f.stopGo("go-1")
+		f.settle(4 * time.Minute)
+		f.stage("PENDING")
+		f.settle(4 * time.Minute)
+		f.calm(time.Minute)
+		f.age(25 * time.Hour)
+		f.stage("COMPLETE")
+		f.await(3*time.Minute, "the leader has its lock in the lease table", func() bool { return f.item(app, "leaseKey", leaderKey) != nil })
+		f.joinJava("java-3")
+		f.joinGo("go-3")
+		f.settle(5 * time.Minute)
+		f.calm(time.Minute)
+		for _, id := range []string{"java-2", "java-3", "go-2", "go-3"} {
+			if f.item(app, "leaseKey", id) == nil {
+				f.t.Errorf("%s has no row in the lease table", id)
+			}
+		}
+	})
+}
+
+// status is the state of the table migration.
+func (f *fleet) status() string {
+	return strings.TrimPrefix(textOf(f.item(app+"-CoordinatorState", "key", tableMigrationKey), "tm"), statusPrefix)
+}
+
+// stage plans and carries out until the table migration is at a state.
+func (f *fleet) stage(status string) {
+	f.t.Helper()
+	s := f.operator()
+	f.await(4*time.Minute, "the migration at "+status, func() bool {
+		m, err := s.PlanMigration(f.ctx, dynamo.KCL3Single)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if len(m.Refused) > 0 {
+			f.said("refused: " + strings.Join(m.Refused, "; "))
+			f.watch(15*time.Second, func() {})
+			return false
+		}
+		if err := s.Migrate(f.ctx, m, func(x dynamo.MigrationStep) { f.said(x.Text) }); err != nil {
+			f.said(err.Error())
+		}
+		f.said("next: " + m.Next)
+		return f.status() == status
+	})
+}
+
+// age makes the state of the table migration so much older.
+func (f *fleet) age(by time.Duration) {
+	f.t.Helper()
+	at, ok := intOf(f.item(app+"-CoordinatorState", "key", tableMigrationKey), "mts")
+	if !ok {
+		f.t.Fatal("the row of the table migration has no mts")
+	}
+	f.persist(func() error {
+		_, err := f.db.UpdateItem(f.ctx, &dynamodb.UpdateItemInput{
+			TableName: aws.String(app + "-CoordinatorState"), Key: item{"key": str(tableMigrationKey)}, UpdateExpression: aws.String("SET mts = :t"),
+			ExpressionAttributeValues: item{":t": num(at - by.Milliseconds())},
+		})
+		return err
+	})
 }
