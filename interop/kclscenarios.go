@@ -398,7 +398,7 @@ func (f *kclFleet) holds(ctx context.Context, m *member) error {
 	}); err != nil {
 		return err
 	}
-	if err := f.j.until(ctx, stepTime, m.worker+" delivering", func() bool { return f.j.of(m.worker) > 0 }); err != nil {
+	if err := f.reads(ctx, m); err != nil {
 		return err
 	}
 	return f.took(ctx, m)
@@ -443,8 +443,10 @@ func (f *kclFleet) begin(ctx context.Context) (*member, error) {
 	if err := f.alone(ctx, a); err != nil {
 		return nil, err
 	}
-	if err := f.j.until(ctx, stepTime, a.worker+" delivering", func() bool { return f.j.of(a.worker) > 0 }); err != nil {
-		return nil, err
+	if !f.midway { // else it stops at its first batch
+		if err := f.reads(ctx, a); err != nil {
+			return nil, err
+		}
 	}
 	if err := f.took(ctx, a); err != nil {
 		return nil, err
@@ -495,6 +497,9 @@ func (f *kclFleet) join(ctx context.Context, k kind, old *member) (*member, erro
 	if err := f.share(ctx, b, old); err != nil {
 		return nil, err
 	}
+	if err := f.reads(ctx, b); err != nil {
+		return nil, err
+	}
 	return b, f.took(ctx, b)
 }
 
@@ -516,6 +521,9 @@ func (f *kclFleet) killAndTake(ctx context.Context, m, rest *member) error {
 
 func (f *kclFleet) inherits(ctx context.Context, rest *member) error {
 	if err := f.alone(ctx, rest); err != nil {
+		return err
+	}
+	if err := f.reads(ctx, rest); err != nil {
 		return err
 	}
 	if err := f.took(ctx, rest); err != nil {

@@ -76,18 +76,42 @@ func (f *kclFleet) until(ctx context.Context, what string, open func(owned map[s
 	return err
 }
 
-// share waits until newcomer owns leases and delivers, and old still owns some.
+// share waits until newcomer owns leases and old still owns some.
 func (f *kclFleet) share(ctx context.Context, newcomer, old *member) error {
-	had := f.j.of(newcomer.worker)
-	if err := f.until(ctx, newcomer.worker+" has leases beside "+old.worker, func(owned map[string][]string) string {
+	return f.until(ctx, newcomer.worker+" has leases beside "+old.worker, func(owned map[string][]string) string {
 		if len(owned[newcomer.worker]) == 0 || len(owned[old.worker]) == 0 {
 			return "one of the two has none"
 		}
 		return ""
-	}); err != nil {
-		return err
-	}
-	return f.j.until(ctx, stepTime, newcomer.worker+" delivering", func() bool { return f.j.of(newcomer.worker) > had })
+	})
+}
+
+// reads waits until m has delivered, from now on, of every lease that it owns. What is asked of a worker of the KCL before its consumers run may be left
+// undone for ever: a hand-over that its leader begins in that moment leaves the row with two owners, and nobody reads the shard (3.4.2).
+func (f *kclFleet) reads(ctx context.Context, m *member) error {
+	seen, gave := len(f.j.deliveries()), map[string]bool{}
+	return poll(ctx, stepTime, func() (string, error) {
+		if err := f.j.health(); err != nil {
+			return "", err
+		}
+		owned, err := f.owned(ctx)
+		if err != nil {
+			return "", err
+		}
+		more := f.j.from(seen)
+		seen += len(more)
+		for _, d := range more {
+			if d.worker == m.worker {
+				gave[d.shard] = true
+			}
+		}
+		for _, key := range owned[m.worker] {
+			if !gave[f.shardOf(key)] {
+				return fmt.Sprintf("%s delivers nothing of %s", m.worker, key), nil
+			}
+		}
+		return "", nil
+	})
 }
 
 // alone waits until m owns every lease that is not at its end.
