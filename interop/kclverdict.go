@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -110,7 +111,7 @@ func (f *kclFleet) verdict(ctx context.Context, complaints []string) (string, er
 		maps.Copy(ledger, p.ledger)
 		maps.Copy(order, p.ids)
 	}
-	v := judge(ledger, order, shards, ds, append(f.taken(moved), f.kills...)...)
+	v := judge(ledger, order, shards, ds, slices.Concat(f.taken(moved), f.lost(marks, rows), f.kills)...)
 	v.judgeOverlaps(overlaps(stays), func(o overlap) time.Duration { return f.window(o, moved) })
 	complaints = append(complaints, v.complaints...)
 	seen := map[string]bool{}
@@ -199,6 +200,31 @@ func (f *kclFleet) taken(moved []move) []kill {
 		if m.from != "" && m.to != "" && !m.given && !f.gone(m.from, m.at) {
 			shard := f.shardOf(m.key)
 			out = append(out, kill{worker: m.from, at: m.at, checkpoints: map[string]string{shard: m.checkpoint}, subs: map[string]uint64{shard: m.sub}})
+		}
+	}
+	return out
+}
+
+// lost are the shards that workers have given up as lost, most of them because they were taken, and some by their own clock on a machine that was too
+// slow: what came after the checkpoint that was stored then comes again, from whoever has the lease next.
+func (f *kclFleet) lost(marks []delivery, rows map[string][]rowState) []kill {
+	var out []kill
+	for _, m := range marks {
+		if m.mark != gaveUp {
+			continue
+		}
+		for key, states := range rows {
+			if f.shardOf(key) != m.shard {
+				continue
+			}
+			k := kill{worker: m.worker, at: m.before, checkpoints: map[string]string{m.shard: ""}, subs: map[string]uint64{}}
+			for _, s := range states {
+				if len(s.item) > 0 && !s.at.After(m.before) {
+					k.checkpoints[m.shard] = s.str("checkpoint")
+					k.subs[m.shard], _ = strconv.ParseUint(s.str("checkpointSubSequenceNumber"), 10, 64) // its form is judged elsewhere
+				}
+			}
+			out = append(out, k)
 		}
 	}
 	return out

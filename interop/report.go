@@ -22,8 +22,8 @@ Fleets with workers of the Java KCL (` + "`kcl-VERSION-FIRST-SECOND-SCENARIO`" +
 - A recorder stands between the workers and DynamoDB and reads each lease row after each write, before the writer hears of it. Every state of every row, and the table at the end, must be
   one that this version of the KCL itself writes, by the rules learnt from its dumps (` + "`testdata/kcl-tables`" + `), apart from attributes with our prefix. The pairings ` + "`java-java`" + ` lead Java alone
   through the same steps under the same rules.
-- The ledger of the producer and what the workers printed: everything delivered, in order by key, children after parents; again only what a worker that was killed, or robbed while it
-  lived, had delivered and not stored.
+- The ledger of the producer and what the workers printed: everything delivered, in order by key, children after parents; again only what a worker that was killed, or
+  robbed while it lived, or lost its lease by its own clock on a machine that was too slow, had delivered and not stored.
 - Two workers at one shard: never where a lease was handed over, released or its owner killed. A worker that is robbed (2.x, or a forced assignment) has its next renewal to hear of it, one
   second of Java's loop, its handler, and a second for a slow machine. "overlap" is the longest that was seen.
 - Timers are short (failover 3 s, leader's lock 6 s, worker metrics 1 s, hand-over 5 s); ` + "`kcl-defaults`" + ` has the libraries' own.
