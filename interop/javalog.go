@@ -57,8 +57,8 @@ func (m *member) ever(ctx context.Context, step string, kind *regexp.Regexp) err
 
 // harmless are exceptions that the KCL logs in a fleet of its own kind, too.
 var harmless = []*regexp.Regexp{
-	// Its shutdown interrupts a thread that fetches ahead.
-	regexp.MustCompile(`InterruptedException: sleep interrupted`),
+	// Its shutdown interrupts its threads, and each says so in its own way.
+	regexp.MustCompile(`\bInterruptedException\b`),
 }
 
 // javaExceptions are the exceptions in a log, each once, that are not harmless.
