@@ -56,6 +56,11 @@ func TestOwnerIndex(t *testing.T) {
 				if *xs[0].ProvisionedThroughput.WriteCapacityUnits != c.units || c.units > 0 && *xs[0].ProvisionedThroughput.ReadCapacityUnits != 3 {
 					t.Errorf("units %+v, want those of the table", xs[0].ProvisionedThroughput)
 				}
+				in, err := srv.store().Inspect(t.Context())
+				must(t, err)
+				if in.Index != "CREATING" {
+					t.Errorf("the inspection shows the index as %q", in.Index)
+				}
 				time.Sleep(2 * time.Hour) // it is there: nothing is asked for again
 				before := srv.Calls()["UpdateTable"]
 				must(t, srv.store(opts...).Prepare(t.Context()))

@@ -303,6 +303,9 @@ func (s *Store) sample(ctx context.Context) error {
 		return fmt.Errorf("table %s has rows, and none is a lease (the first is %s, without %s and %s): it belongs to another application; choose another name: %w",
 			s.table, describe(out.Items[0][attrKey]), attrCounter, attrCheckpoint, core.ErrInvalid)
 	}
+	if others := len(r.workers) + len(r.marks.rows); s.kind == KCL2 && others > 0 {
+		s.log.Warn("lease table has rows that a KCL older than 3.5 fails on: before one is started, stop the workers that wrote them and remove them (leases migrate --to kcl2)", "table", s.table, "rows", others)
+	}
 	s.saw(r, false)
 	return nil
 }

@@ -218,6 +218,16 @@ func TestLayoutsThatContradictTheTable(t *testing.T) {
 	}
 }
 
+// What a worker of ours left among the leases is told where a KCL 2.x may come: it would fail on it.
+func TestRowsInTheWayOf2x(t *testing.T) {
+	srv := serve(t, emulator.Config{})
+	must(t, srv.ready(t).Announce(t.Context(), core.WorkerInfo{ID: "go"}))
+	srv.ready(t, dynamo.Layout(dynamo.KCL2))
+	if said := srv.log.lines("WARN"); len(said) != 1 || !strings.Contains(said[0], "--to kcl2") || !strings.Contains(said[0], "rows=1") {
+		t.Errorf("log: %q", said)
+	}
+}
+
 // Where nobody may ask whether the coordinator's table is there, it is not known where rows go: then nothing starts but what needs none.
 func TestCoordinatorDenied(t *testing.T) {
 	for _, op := range []string{"DescribeTable", "GetItem"} {

@@ -39,6 +39,9 @@ func (s *Store) checkPermissions(ctx context.Context, denied error, read bool) e
 			missing = multierror.Append(missing, err)
 		}
 	}
+	if len(missing.WrappedErrors()) == 0 && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	return missing.ErrorOrNil()
 }
 

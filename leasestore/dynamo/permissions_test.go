@@ -1,8 +1,10 @@
 package dynamo_test
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/shardwarden/shardwarden/core"
 	emulator "github.com/shardwarden/shardwarden/emulator/dynamodb"
@@ -59,6 +61,16 @@ func TestEachMissingPermissionIsNamed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who gives up in the middle of the check is told so.
+func TestPermissionCheckCutOff(t *testing.T) {
+	srv := serve(t, emulator.Config{})
+	srv.ready(t)
+	srv.SetFault(emulator.Fault{Kind: emulator.FaultDelay, Op: "PutItem", Delay: time.Second})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	expect(t, "prepare", srv.store().Prepare(ctx), context.DeadlineExceeded)
 }
 
 // The check costs one call of each kind, and other troubles than missing permissions do not end it.
