@@ -206,6 +206,9 @@ func checkLayout(f *Facts) []Finding {
 	if k.Layout == "" {
 		return nil
 	}
+	if k.Regime == "" {
+		return one(Fail, "by which rules the fleet goes can't be told: "+k.Why, "no worker of ours starts with --layout auto so; leases export shows the rows it is about")
+	}
 	text := fmt.Sprintf("layout %s, regime %s", k.Layout, k.Regime)
 	if k.Why != "" {
 		text += ": " + k.Why

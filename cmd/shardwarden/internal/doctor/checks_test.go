@@ -123,6 +123,10 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 			})
 		}, "bad rows", Fail, "row shard-9 is a lease and can't be read: checkpoint is missing", nil},
 
+		{"rules that nobody knows", func(f *Facts) {
+			f.Leaders = nil
+			both(f, func(r *leasetable.Report) { r.KCL = &leasetable.KCL{Layout: "native", Why: "cv is CLIENT_VERSION_9X"} })
+		}, "layout", Fail, "can't be told: cv is CLIENT_VERSION_9X", nil},
 		{"on the way to 3.x", func(f *Facts) {
 			f.Leaders = nil
 			both(f, func(r *leasetable.Report) {
@@ -210,7 +214,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		}, "worker id", Warn, "shows no sign of life", nil},
 
 		{"Java's leases last longer", func(f *Facts) { f.Renewals["java-1"] = newRenewal(false, 10*time.Second, 0) }, "lease duration", Fail, "(failoverTimeMillis) of about 30s; --lease-duration is 10s", nil},
-		{"Java's leases are shorter", func(f *Facts) { f.Renewals["java-1"] = newRenewal(false, time.Second, 0) }, "lease duration", Warn, "of about 3s", nil},
+		{"Java's leases are shorter", func(f *Facts) { f.Renewals["java-1"] = newRenewal(false, time.Second, 0) }, "lease duration", Fail, "of about 3s", nil},
 		{"ours last longer", func(f *Facts) { f.Renewals["go-1"] = newRenewal(true, 12*time.Second, 0) }, "lease duration", Warn, "(LeaseDuration) of about 30s", nil},
 		{"pace not seen", func(f *Facts) { f.Renewals = nil }, "lease duration", Warn, "watch longer", nil},
 

@@ -95,11 +95,8 @@ func checkLeaseDuration(f *Facts) []Finding {
 			What: fmt.Sprintf("%s %s renews each %v, which goes with a lease duration (%s) of about %v; --lease-duration is %v", kind, id, r.Every.Round(100*time.Millisecond), setting, shown, f.LeaseDuration),
 			Do:   fmt.Sprintf("give all workers the same: ours --lease-duration (worker.Config.LeaseDuration), Java's failoverTimeMillis. Say --lease-duration %v here if that is what ours have", shown),
 		}
-		// Who waits less than the owner's lease lasts takes it while it is read.
-		found.Level = level(off > 0)
-		if r.Ours {
-			found.Level = Warn // RenewEvery may be set apart
-		}
+		// Whoever waits less than the owner's lease lasts takes it while it is read, whichever of the two that is. Of ours RenewEvery may be set apart.
+		found.Level = level(!r.Ours)
 		out = append(out, found)
 	}
 	if len(out) == 0 && len(fits) > 0 {

@@ -75,7 +75,10 @@ func (f *Facts) gatherStream(ctx context.Context, source *kinesis.Source) {
 	f.ReadErr = err
 }
 
-// gatherTable watches the lease table: often enough to see each renewal, seldom enough that a big table costs no more than a worker's looks.
+// wholeEvery is how often all that belongs to a table is read, beside its leases.
+const wholeEvery = 5 * time.Second
+
+// gatherTable watches the lease table: its leases often enough to see each renewal, but a big table less often.
 func (f *Facts) gatherTable(ctx context.Context, o *options) {
 	t, err := o.Open(ctx)
 	var first *leasetable.Reading
@@ -99,21 +102,27 @@ func (f *Facts) gatherTable(ctx context.Context, o *options) {
 	seen.See(first, begun)
 	f.Before = t.Report(first, &seen)
 	w := watched{samples: []Sample{{begun, first.Sight.Leases}}, leader: leaderOf(first)}
-	last := first
+	last, whole := first, begun
 	pitch := max(500*time.Millisecond, time.Duration(len(first.Sight.Leases))*time.Millisecond)
 	for time.Since(begun) < o.observe {
 		if leasetable.Pause(ctx, pitch) != nil {
 			return
 		}
 		// A look that fails is left out; were it the last, the one before shows what there is to see.
+		if time.Since(whole) < wholeEvery && time.Since(begun) < o.observe {
+			if r, err := t.ReadLeases(ctx); err == nil {
+				w.samples = append(w.samples, Sample{time.Now(), r.Sight.Leases})
+			}
+			continue
+		}
 		r, err := t.Read(ctx)
 		if err != nil {
 			continue
 		}
-		now := time.Now()
-		seen.See(r, now)
-		w.add(Sample{now, r.Sight.Leases}, leaderOf(r))
-		last = r
+		whole, last = time.Now(), r
+		seen.See(r, whole)
+		w.samples = append(w.samples, Sample{whole, r.Sight.Leases})
+		w.leads(leaderOf(r))
 	}
 	f.Report = t.Report(last, &seen)
 	f.Renewals, f.Acquired, f.LeaderChanges = renewals(w.samples), w.acquired(), w.changes
@@ -133,8 +142,7 @@ func leaderOf(r *leasetable.Reading) string {
 	return r.KCL.Leader.Owner
 }
 
-func (w *watched) add(s Sample, leader string) {
-	w.samples = append(w.samples, s)
+func (w *watched) leads(leader string) {
 	if leader != w.leader {
 		w.leader = leader
 		w.changes++

@@ -109,7 +109,11 @@ func (p *page) fleet(r *leasetable.Report) {
 	if k == nil {
 		return
 	}
-	p.line("layout %s, regime %s%s", k.Layout, k.Regime, because(k.Why))
+	if k.Regime == "" {
+		p.line("its layout is not known%s", because(k.Why))
+	} else {
+		p.line("layout %s, regime %s%s", k.Layout, k.Regime, because(k.Why))
+	}
 	if l := k.Leader; l != nil {
 		p.line("leader %s, lock of %s in table %s, %s", l.Owner, short(l.Duration), l.Table, renewed(l.Silence))
 	}

@@ -57,12 +57,19 @@ func (t *Table) Read(ctx context.Context) (*Reading, error) {
 		sight, err := core.See(ctx, t.Store)
 		return &Reading{Sight: sight}, err
 	}
-	sight, err := core.Collect(t.Store.List(ctx))
+	r, err := t.ReadLeases(ctx)
 	if err != nil {
 		return nil, err
 	}
 	k, workers, err := t.inspect(ctx)
-	r := &Reading{Sight: sight, KCL: k, workers: newest(workers)}
+	r.KCL, r.workers = k, newest(workers)
+	return r, err
+}
+
+// ReadLeases reads the leases alone, which costs half as much. An [Observer] wants whole readings.
+func (t *Table) ReadLeases(ctx context.Context) (*Reading, error) {
+	sight, err := core.Collect(t.Store.List(ctx))
+	r := &Reading{Sight: sight}
 	if t.single {
 		r.unname()
 	}
