@@ -326,7 +326,7 @@ func (w *Worker) graphLocked(st *stream) *lineage.Graph {
 
 // lineageLocked is the stream's leases as last seen.
 func (w *Worker) lineageLocked(st *stream) lineage.Input {
-	in := lineage.Input{Stream: st.id, Start: st.start, Lacks: st.lacks}
+	in := lineage.Input{Stream: st.id, Start: st.start, Lacks: st.lacks, Leases: make([]core.Lease, 0, len(w.table.rows)/max(len(w.streams), 1))}
 	for _, r := range w.table.rows {
 		if r.lease.Key.Stream == st.id {
 			in.Leases = append(in.Leases, r.lease)
