@@ -147,8 +147,8 @@ func (f *kclFleet) feed(ctx context.Context) (stop func() error) {
 	done := make(chan error, 1)
 	go func() {
 		every := 400 * time.Millisecond * time.Duration(max(1, f.ps[0].within))
-		if f.kinesis == "kinesis-local" {
-			every *= 5 // it is slow
+		if f.kinesis == "kinesis-local" || f.defaults {
+			every *= 5 // it is slow; or it is for long
 		}
 		tick := time.NewTicker(every)
 		defer tick.Stop()
