@@ -67,15 +67,17 @@ func (f *Facts) kcl() *leasetable.KCL {
 }
 
 func checkStream(f *Facts) []Finding {
-	switch {
-	case errors.Is(f.StreamErr, core.ErrNotFound):
+	if errors.Is(f.StreamErr, core.ErrNotFound) {
 		return one(Fail, f.StreamErr.Error(), "check the name, the account and the region; a stream of another account is named by its ARN")
-	case f.StreamErr != nil:
-		return one(Fail, f.StreamErr.Error(), "the text says what is missing")
-	case f.ShardsErr != nil:
-		return one(Fail, f.ShardsErr.Error(), "the text says what is missing")
-	case f.ReadErr != nil:
-		return one(Fail, f.ReadErr.Error(), "the text says what is missing; nothing can be read without")
+	}
+	var out []Finding
+	for _, err := range []error{f.StreamErr, f.ShardsErr, f.ReadErr} {
+		if err != nil {
+			out = append(out, one(Fail, err.Error(), "the text says what is missing; no record can be read without")...)
+		}
+	}
+	if len(out) > 0 {
+		return out
 	}
 	open := 0
 	for _, s := range f.Shards {

@@ -34,10 +34,11 @@ func TestMain(m *testing.M) {
 
 // cloud is a Kinesis with a stream of two shards, and a DynamoDB with a lease table that a worker has just left.
 type cloud struct {
-	t      *testing.T
-	dynamo *dynamodb.Server
-	store  *dynamo.Store
-	flags  []string
+	t       *testing.T
+	kinesis *kinesis.Server
+	dynamo  *dynamodb.Server
+	store   *dynamo.Store
+	flags   []string
 }
 
 func newCloud(t *testing.T) *cloud {
@@ -56,7 +57,7 @@ func newCloud(t *testing.T) *cloud {
 		t.Fatal(err)
 	}
 	return &cloud{
-		t: t, dynamo: d, store: dynamo.New(cfg, "billing", dynamo.Endpoint(dh.URL)),
+		t: t, kinesis: k, dynamo: d, store: dynamo.New(cfg, "billing", dynamo.Endpoint(dh.URL)),
 		flags: []string{"kinesis", "--stream", "orders", "--app", "billing", "--endpoint-url", kh.URL, "--dynamodb-endpoint-url", dh.URL, "--observe", "0"},
 	}
 }
@@ -187,6 +188,28 @@ func TestNoProbes(t *testing.T) {
 	for _, op := range []string{"PutItem", "UpdateItem", "DeleteItem", "CreateTable"} {
 		if after := c.dynamo.Calls(); after[op] != before[op] {
 			t.Errorf("%s was called", op)
+		}
+	}
+}
+
+// Of several permissions that are missing each is named, so that a policy is mended once.
+func TestEachDeniedCallOfKinesisIsNamed(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	c.leases()
+	for _, op := range []string{"DescribeStreamSummary", "DescribeStream", "GetRecords"} {
+		if err := c.kinesis.SetFault(kinesis.Fault{Kind: kinesis.AccessDenied, Operation: op}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	err := Run(t.Context(), c.flags, &out, &out)
+	if exit, ok := errors.AsType[*command.ExitError](err); !ok || exit.Status != command.Failed {
+		t.Errorf("%v", err)
+	}
+	for _, part := range []string{"kinesis:DescribeStreamSummary", "kinesis:GetRecords", "2 failures"} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("lacks %q:\n%s", part, out.String())
 		}
 	}
 }

@@ -49,14 +49,16 @@ func (o *options) gather(ctx context.Context) (*Facts, error) {
 func (f *Facts) gatherStream(ctx context.Context, source *kinesis.Source) {
 	bounded, cancel := context.WithTimeout(ctx, time.Minute) // a stream that is being made is waited for
 	defer cancel()
-	if f.Info, f.StreamErr = source.Describe(bounded); f.StreamErr != nil {
+	if f.Info, f.StreamErr = source.Describe(bounded); f.StreamErr != nil && !errors.Is(f.StreamErr, core.ErrDenied) {
 		return
 	}
-	before := time.Now()
-	served, err := source.Now(ctx)
-	// The service tells whole seconds, cut off: the middle of the second that it means.
-	middle := before.Add(time.Since(before) / 2)
-	f.Ahead, f.ClockErr = middle.Sub(served.Add(500*time.Millisecond)), err
+	if f.StreamErr == nil { // where describing is denied the rest is tried all the same, to name all that is
+		before := time.Now()
+		served, err := source.Now(ctx)
+		// The service tells whole seconds, cut off: the middle of the second that it means.
+		middle := before.Add(time.Since(before) / 2)
+		f.Ahead, f.ClockErr = middle.Sub(served.Add(500*time.Millisecond)), err
+	}
 	if f.Shards, f.ShardsErr = source.Shards(ctx, core.Position{}); f.ShardsErr != nil {
 		return
 	}
