@@ -32,7 +32,8 @@ func decodeBase64(b []byte) ([]byte, bool) {
 		return nil, false
 	}
 	// Sixteen characters a step. Eight bytes are written for six, which never reaches what is not yet read.
-	src, dst := b[:n-4], b
+	done := decodeBlocks(b[:n-4])
+	src, dst := b[done:n-4], b[done/4*3:]
 	for len(src) >= 16 {
 		v, w := binary.LittleEndian.Uint64(src[:8]), binary.LittleEndian.Uint64(src[8:16])
 		p, q, r, s := base64Pairs[uint16(v)], base64Pairs[uint16(v>>16)], base64Pairs[uint16(v>>32)], base64Pairs[uint16(v>>48)]

@@ -387,6 +387,31 @@ func TestBase64(t *testing.T) {
 	}
 }
 
+// Each byte at each place of a text that is decoded in blocks: with the instructions for it, and without.
+func TestBase64InBlocks(t *testing.T) {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	text := []byte(alphabet[17:] + alphabet + alphabet[:21])
+	for at := range text {
+		for ch := range 256 {
+			in := slices.Clone(text)
+			in[at] = byte(ch)
+			want, err := base64.StdEncoding.DecodeString(string(in))
+			good := err == nil && ch != '\n' && ch != '\r'
+			block := slices.Clone(in)
+			done := decodeBlocks(block)
+			if done%32 != 0 || done > len(in) || !strings.Contains(alphabet, string(rune(ch))) && done > at/32*32 || good && done > 0 && done < len(in)/32*32 {
+				t.Fatalf("%q at %d: %d characters are done", rune(ch), at, done)
+			}
+			if good && !bytes.Equal(block[:done/4*3], want[:done/4*3]) || !bytes.Equal(block[done:], in[done:]) {
+				t.Fatalf("%q at %d: %q became %q", rune(ch), at, in, block)
+			}
+			if got, ok := decodeBase64(in); ok != good || ok && !bytes.Equal(got, want) {
+				t.Fatalf("%q at %d: %x, %v, want %x", rune(ch), at, got, ok, want)
+			}
+		}
+	}
+}
+
 // What our decoder takes the SDK's takes, and makes the same of it.
 func FuzzDecodeJSON(f *testing.F) {
 	for _, s := range jsonPages {
