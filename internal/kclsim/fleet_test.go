@@ -82,13 +82,15 @@ func (p *pace) work(ctx context.Context) bool {
 	return pause(ctx, d) == nil
 }
 
-// onlyHandsOver: nobody takes from who lives; what is done is done once. killed: a batch more, or what a Go worker had not stored yet.
+// What scenarios allow.
 var (
+	// Nobody takes from who lives, and what is done is done once.
 	onlyHandsOver = Windows{Overlap: 0, Repeat: -1}
-	// A Go worker stores its progress with its renewals.
+	// Somebody dies: what it did comes again, of a Java worker the last batch, of ours what it had not stored with a renewal (every 4 s; 5 s at most).
 	killed = Windows{Overlap: 0, Repeat: 6 * time.Second}
-	// A lease that is taken from who lives: it learns of it at its next renewal, and the processor at the next round of the dispatch loop after.
-	stolen = Windows{Overlap: 5500 * time.Millisecond, Repeat: 6 * time.Second}
+	// Leases are taken from who lives. It learns of it at its next renewal (Java's are 3.3 s apart, ours 4 s), Java's processor a round of the
+	// dispatch loop later. Until then it does what comes again.
+	stolen = Windows{Overlap: 4500 * time.Millisecond, Repeat: 9 * time.Second}
 )
 
 // within runs a scenario in a bubble. Afterwards everything that was put must be processed, as the windows say.
@@ -241,7 +243,7 @@ func (f *fleet) put(ctx context.Context) {
 			f.fault("put: %v", err)
 			return
 		}
-		if pause(ctx, 300*time.Millisecond) != nil {
+		if pause(ctx, 400*time.Millisecond) != nil {
 			return
 		}
 	}
@@ -476,14 +478,17 @@ func (f *fleet) within(most int) bool {
 // await waits for a condition in fake time.
 func (f *fleet) await(most time.Duration, what string, cond func() bool) (took time.Duration) {
 	f.t.Helper()
-	began := time.Now()
+	began, step := time.Now(), 500*time.Millisecond
+	if most <= time.Minute {
+		step = 100 * time.Millisecond
+	}
 	for !cond() {
 		if took = time.Since(began); took > most {
 			f.tell()
 			f.stop()
 			f.t.Fatalf("after %v: not in %v: %s; undone records: %d", time.Since(f.began), most, what, f.rec.Undone())
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(step)
 	}
 	return time.Since(began)
 }
@@ -494,9 +499,9 @@ func (f *fleet) settle(most time.Duration) time.Duration {
 	return f.await(most, "an even spread", f.even)
 }
 
-// watch calls look each 100 ms of a time.
+// watch calls look now and then in a time.
 func (f *fleet) watch(d time.Duration, look func()) {
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(250 * time.Millisecond) {
 		look()
 	}
 }
