@@ -119,7 +119,8 @@ func (s *Store) askCoordinator(ctx context.Context) error {
 // askIfDue asks the coordinator's own table now and then, beside a reading of the leases. What is known stays where that fails.
 func (s *Store) askIfDue(ctx context.Context) {
 	s.mu.Lock()
-	due := s.kind != Native && time.Since(s.askedAt) >= sideEvery && tableMigration(s.found.side.text(keyTables, attrTables)) != migrationComplete
+	needless := s.kind == Native || s.kind == KCL2 && s.found.coordinator == unknown // denied at the start, and then nothing hangs on it
+	due := !needless && time.Since(s.askedAt) >= sideEvery && tableMigration(s.found.side.text(keyTables, attrTables)) != migrationComplete
 	s.mu.Unlock()
 	if !due {
 		return

@@ -29,12 +29,17 @@ func FuzzRow(f *testing.F) {
 		}
 	}
 	f.Add([]byte(`{"leaseKey":{"S":"1"},"leaseOwner":{"S":"B"},"checkpointOwner":{"S":"A"},"leaseCounter":{"N":"7"},"checkpoint":{"S":"LATEST"},"sw_stream":{"S":"1:s:2"},"sw_run":{"S":"A:1"},"sw_ready":{"BOOL":true},"sw_startAt":{"S":"2026-11-30T13:00:00.5+01:00"},"sw_startFor":{"S":"LATEST"},"pendingCheckpoint":{"S":"495"},"pendingCheckpointSubSequenceNumber":{"N":"7"},"pendingCheckpointState":{"B":"AQI="},"throughputKBps":{"N":"1.2E-5"},"theirs":{"L":[{"NULL":true}]}}`))
+	f.Add([]byte(`{"key":{"S":"Leader"},"ownerName":{"S":"x"},"leaseDuration":{"S":"9223372036854775807"},"recordVersionNumber":{"S":"v"},"h":{"L":[{"M":{"cv":{"S":"a"}}},{"N":"1"}]}}`))
+	f.Add([]byte(`{"wid":{"S":"w"},"lut":{"N":"1e300"},"sts":{"M":{"C":{"L":[]},"M":{"S":"x"}}},"opr":{"M":{"C":{"L":[{"S":"x"}]}}},"sup":{"N":"1.5"},"slu":{"S":"x"}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		row, err := parseItem(text)
 		if err != nil {
 			t.Skip()
 		}
 		dynamo.KindOf(row)
+		if l, err := dynamo.ReadAsAnything(row); err == nil && l != (core.Lock{}) && (l.Owner == "" || l.Version == "" || l.Duration <= 0) {
+			t.Fatalf("half a lock was read: %+v", l)
+		}
 		l, err := dynamo.DecodeLease(row)
 		if err != nil {
 			if _, ok := errors.AsType[*core.RowError](err); !ok || len(err.Error()) > 2000 {
