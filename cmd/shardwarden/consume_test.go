@@ -389,8 +389,12 @@ func TestConsumeBadInput(t *testing.T) {
 			}
 		}
 	}
-	denyDynamo := func(op string) func(*cloud) {
-		return func(c *cloud) { c.dynamo.SetFault(dynamodb.Fault{Kind: dynamodb.FaultDenied, Op: op}) }
+	denyDynamo := func(ops ...string) func(*cloud) {
+		return func(c *cloud) {
+			for _, op := range ops {
+				c.dynamo.SetFault(dynamodb.Fault{Kind: dynamodb.FaultDenied, Op: op})
+			}
+		}
 	}
 	tests := []struct {
 		name   string
@@ -410,6 +414,7 @@ func TestConsumeBadInput(t *testing.T) {
 		{"denied to read", denyKinesis("GetShardIterator", "GetRecords"), nil, nil, []string{"kinesis:GetShardIterator on", "kinesis:GetRecords on", "access denied"}},
 		{"denied to create the table", denyDynamo("CreateTable"), nil, nil, []string{"dynamodb:CreateTable", "access denied"}},
 		{"denied to scan", denyDynamo("Scan"), nil, nil, []string{"dynamodb:Scan", "access denied"}},
+		{"denied to write", denyDynamo("PutItem", "UpdateItem", "DeleteItem"), nil, nil, []string{"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "access denied"}},
 		{"table of another shape", (*cloud).foreignTable, nil, nil, []string{"billing", "leaseKey"}},
 		{"no table name", nil, []string{"--app", "a"}, nil, []string{`"a"`, "3 to 255"}},
 	}
@@ -460,7 +465,8 @@ func TestConsumeDeniedLater(t *testing.T) {
 				}
 			} else {
 				heal = c.dynamo.ClearFaults
-				c.dynamo.SetFault(dynamodb.Fault{Kind: dynamodb.FaultDenied, Op: strings.TrimPrefix(op, "dynamodb:")})
+				// What is tried at the start is a row of no lease.
+				c.dynamo.SetFault(dynamodb.Fault{Kind: dynamodb.FaultDenied, Op: strings.TrimPrefix(op, "dynamodb:"), KeyPrefix: "shardId-"})
 			}
 			p, e := c.consume("--stream", "orders", "--app", "billing", "--max", "10", "--lease-duration", "2s")
 			e.await(t, op+" on arn:aws:")
