@@ -88,7 +88,7 @@ func serve(t testing.TB, c emulator.Config, wrap ...func(aws.HTTPClient) aws.HTT
 	if endpoint := os.Getenv(elsewhere); endpoint != "" {
 		srv.external(c != emulator.Config{})
 		srv.cfg.HTTPClient = redirect(t, endpoint)
-		for _, table := range []string{app, app + "-CoordinatorState"} {
+		for _, table := range []string{app, coordinatorTable, metricsTable} {
 			// Left by the test before, or not there.
 			_, _ = srv.sdk().UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: aws.String(table), DeletionProtectionEnabled: aws.Bool(false)})
 			_, _ = srv.sdk().DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: aws.String(table)})

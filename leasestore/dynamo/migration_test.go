@@ -401,3 +401,35 @@ func TestMigrationThatCantBe(t *testing.T) {
 		}
 	})
 }
+
+// The steps that take more than a write of one row, outside of a bubble, so that they can be tried on other emulators too.
+func TestMigrationStepsAnywhere(t *testing.T) {
+	srv := serve(t, emulator.Config{})
+	makeTable(t, srv, app, "leaseKey")
+	srv.put(t, typedLease("1"))
+	s := srv.store()
+	migrate := func(to dynamo.LayoutKind, steps int) {
+		t.Helper()
+		m, err := s.PlanMigration(t.Context(), to)
+		must(t, err)
+		if len(m.Refused) > 0 || len(m.Steps) != steps {
+			t.Fatalf("to %s: refused %q, steps %q, want %d", to, m.Refused, texts(m), steps)
+		}
+		must(t, s.Migrate(t.Context(), m, nil))
+	}
+	migrate(dynamo.KCL3Tables, 3) // tables, index, version
+	migrate(dynamo.KCL3Tables, 1) // nobody owns a lease: one leads
+	srv.putIn(t, coordinatorTable, tablesRow("DEPLOYED"), `{"key":{"S":"a-stream"},"entityType":{"S":"STREAM"}}`, `{"key":{"S":"Leader"},`+lockRow+`}`)
+	migrate(dynamo.KCL3Single, 2)                                                                  // rows, state
+	srv.putIn(t, coordinatorTable, strings.Replace(tablesRow("PENDING"), "1796039494833", "1", 1)) // long ago
+	migrate(dynamo.KCL3Single, 1)                                                                  // the state in both tables
+	in, err := s.Inspect(t.Context())
+	must(t, err)
+	if in.Layout != dynamo.KCL3Single || in.Regime != "kcl3" || in.Index != "ACTIVE" || in.TableMigration != "TABLE_MIGRATION_STATUS_COMPLETE" || in.ClientVersion != versionRollback {
+		t.Errorf("%+v", in)
+	}
+	if srv.row(t, "a-stream") == "" || srv.rowIn(t, coordinatorTable, "key", "a-stream") != "" || srv.row(t, "Leader") != "" {
+		t.Error("the rows are not where they belong")
+	}
+	migrate(dynamo.KCL2, 2) // version, index
+}
