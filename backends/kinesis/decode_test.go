@@ -412,6 +412,29 @@ func TestBase64InBlocks(t *testing.T) {
 	}
 }
 
+// Whatever the length of a string, and with characters of it escaped, and behind it more that could be base64.
+func TestBase64InStrings(t *testing.T) {
+	for n := range 300 {
+		data := make([]byte, n)
+		fillRandom(data, n)
+		plain := base64.StdEncoding.EncodeToString(data)
+		for _, text := range []string{plain, strings.ReplaceAll(plain, "/", `\/`), strings.ReplaceAll(plain, "+", `\u002b`)} {
+			const behind = `ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ`
+			c := jsonCursor{b: []byte(`"` + text + `"` + behind)}
+			got, err := c.base64()
+			if err != nil || !bytes.Equal(got, data) || cap(got) != n || string(c.b[c.i:]) != behind {
+				t.Fatalf("%s: %x, %v, want %x; then comes %q", text, got, err, data, c.b[c.i:])
+			}
+			for _, bad := range []string{text, text + `*"`, "*" + text + `"`} {
+				c := jsonCursor{b: []byte(`"` + bad)}
+				if got, err := c.base64(); err == nil {
+					t.Fatalf("%s: %x", bad, got)
+				}
+			}
+		}
+	}
+}
+
 // What our decoder takes the SDK's takes, and makes the same of it.
 func FuzzDecodeJSON(f *testing.F) {
 	for _, s := range jsonPages {
