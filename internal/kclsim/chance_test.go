@@ -86,7 +86,7 @@ func (f *fleet) byChance(seed uint64, faulty bool) {
 			} else {
 				f.killGo(one)
 			}
-		case n < 7:
+		case n < 6:
 			f.happens("%s is stopped", one)
 			if java {
 				f.stopJava(one)
@@ -96,6 +96,13 @@ func (f *fleet) byChance(seed uint64, faulty bool) {
 		case n == 7 && len(open) < 6:
 			s := open[r.IntN(len(open))]
 			f.happens("%s is split into %v", s.id, f.split(s))
+		case n == 6 && !java || n == 6 && faulty: // a Java worker goes on for a round of its dispatch loop when its time is over
+			d := time.Duration(r.IntN(30)) * time.Second
+			f.happens("%s does not reach the table for %v", one, d)
+			l := f.way(one)
+			l.cut.Store(true)
+			f.watch(d, func() {})
+			l.cut.Store(false)
 		case n == 8 && len(open) > 2:
 			i := r.IntN(len(open) - 1)
 			f.happens("%s and %s are merged into %v", open[i].id, open[i+1].id, f.merge(open[i], open[i+1]))
@@ -123,6 +130,14 @@ func (f *fleet) byChance(seed uint64, faulty bool) {
 	}
 	f.await(5*time.Minute, "all leases are with workers that run", func() bool { _, lost := f.load(); return lost == 0 })
 	f.settle(15 * time.Minute) // a share counts what has ended, too
+}
+
+// way is a worker's way to the table.
+func (f *fleet) way(id string) *line {
+	if j, ok := f.java[id]; ok {
+		return j.tables
+	}
+	return f.golang[id].lines[0]
 }
 
 // happens notes what the scenario does, for when it fails.

@@ -22,12 +22,12 @@ type goWorker struct {
 	id     string
 	pace   *pace
 	gone   bool
+	killed bool
 	lines  []*line // to the tables, to the streams
 	cancel context.CancelFunc
 	ended  chan struct{}
 
 	mu     sync.Mutex
-	err    error
 	events []string
 }
 
@@ -73,18 +73,13 @@ func (f *fleet) joinGoWith(id string, options []dynamo.Option, with ...func(*wor
 	go func() {
 		defer close(g.ended)
 		err := w.Run(ctx)
-		g.mu.Lock()
-		g.err = err
-		g.mu.Unlock()
-		if !g.cut() && err != nil {
+		if err != nil && !g.killed {
 			f.fault("Go worker %s ended: %v", id, err)
 		}
 	}()
 	f.golang[id] = g
 	return g
 }
-
-func (g *goWorker) cut() bool { return g.lines[0].cut.Load() }
 
 func (g *goWorker) note(e worker.Event) {
 	if e.Kind == worker.Checkpoint {
@@ -138,7 +133,7 @@ func (g *goWorker) leads() bool {
 // killGo ends a Go worker as kill -9 does, as far as others see it: nothing it sends gets through any more, and its handlers stop.
 func (f *fleet) killGo(id string) {
 	g := f.golang[id]
-	g.gone = true
+	g.gone, g.killed = true, true
 	for _, l := range g.lines {
 		l.cut.Store(true)
 	}

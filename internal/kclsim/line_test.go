@@ -15,7 +15,7 @@ import (
 type line struct {
 	to      http.Handler
 	latency time.Duration
-	cut     atomic.Bool // nothing gets through any more
+	cut     atomic.Bool // nothing gets through
 	calls   atomic.Int64
 }
 
@@ -60,9 +60,15 @@ func (l *line) travel(r *http.Request) error {
 		case <-t.C:
 		}
 	}
-	if l.cut.Load() {
-		<-r.Context().Done()
-		return r.Context().Err()
+	was := false
+	for l.cut.Load() { // no answer, and when it is mended none to what was sent before
+		was = true
+		if err := pause(r.Context(), 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	if was {
+		return errors.New("connection timed out")
 	}
 	return r.Context().Err()
 }

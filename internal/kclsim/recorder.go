@@ -37,7 +37,13 @@ type shardLog struct {
 
 type record struct {
 	sequence string
-	ends     []time.Time // when it was processed, each time
+	ends     []processing
+}
+
+// processing is a record done, once.
+type processing struct {
+	at time.Time
+	by *ownership
 }
 
 // ownership is an epoch: one worker, one acquisition.
@@ -53,7 +59,7 @@ func NewRecorder() *Recorder { return &Recorder{shards: map[string]*shardLog{}} 
 
 func (r *Recorder) bad(format string, args ...any) {
 	if len(r.faults) < 20 {
-		r.faults = append(r.faults, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
+		r.faults = append(r.faults, clock(time.Now())+" "+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -96,6 +102,7 @@ func (r *Recorder) Begin(d Delivery) (end func(ok bool)) {
 	s := r.shard(d.Shard)
 	own := r.owner(s, d, now)
 	var given []*record
+	from := own.next
 	for _, q := range d.Sequences {
 		at, ok := s.place[q]
 		switch {
@@ -116,14 +123,15 @@ func (r *Recorder) Begin(d Delivery) (end func(ok bool)) {
 		defer r.mu.Unlock()
 		own.last = now
 		own.running--
-		if !ok {
+		if !ok { // it may come again
+			own.next = from
 			return
 		}
 		for _, g := range given {
 			if len(g.ends) == 0 {
 				r.done++
 			}
-			g.ends = append(g.ends, now)
+			g.ends = append(g.ends, processing{now, own})
 		}
 	}
 }
@@ -249,34 +257,29 @@ func (r *Recorder) judgeOverlap(s *shardLog, window time.Duration, say func(stri
 	for i, o := range s.owners {
 		for _, former := range s.owners[:i] {
 			if over := former.last.Sub(o.began); over > window {
-				say("%s: %s (%s) was still delivering %v after %s (%s) began at %s; %v is allowed", s.id, former.worker, former.session, over, o.worker, o.session, o.began.Format("15:04:05.000"), window)
+				say("%s: %s (%s) was still delivering %v after %s (%s) began at %s; %v is allowed", s.id, former.worker, former.session, over, o.worker, o.session, clock(o.began), window)
 			}
 		}
 	}
 }
 
-// judgeRepeats: what is processed again was processed within the window before its former owner's end.
+// judgeRepeats: what a new owner processes again was processed within the window before the former one's end. What the former does while the new
+// one is at it is an overlap.
 func (r *Recorder) judgeRepeats(s *shardLog, window time.Duration, say func(string, ...any)) {
 	for i, rec := range s.records {
-		for n, end := range rec.ends {
-			if n == len(rec.ends)-1 {
-				break
-			}
-			if window < 0 {
-				say("%s: record %d was processed at %s and again at %s", s.id, i, end.Format("15:04:05.000"), rec.ends[n+1].Format("15:04:05.000"))
+		for n := 1; n < len(rec.ends); n++ {
+			one, again := rec.ends[n-1], rec.ends[n]
+			ago := one.by.last.Sub(one.at)
+			switch {
+			case window < 0:
+				say("%s: record %d was processed by %s at %s and again by %s at %s", s.id, i, one.by.worker, clock(one.at), again.by.worker, clock(again.at))
 				return
-			}
-			// The former owner: the one whose time holds this processing.
-			var last time.Time
-			for _, o := range s.owners {
-				if !o.began.After(end) && !o.last.Before(end) && (last.IsZero() || o.last.Before(last)) {
-					last = o.last
-				}
-			}
-			if ago := last.Sub(end); ago > window {
-				say("%s: record %d was processed at %s, %v before its owner's end, and again; %v is allowed", s.id, i, end.Format("15:04:05.000"), ago, window)
+			case again.by.began.After(one.by.began) && ago > window:
+				say("%s: record %d was processed by %s at %s, %v before the end of its ownership, and again by %s; %v is allowed", s.id, i, one.by.worker, clock(one.at), ago, again.by.worker, window)
 				return
 			}
 		}
 	}
 }
+
+func clock(t time.Time) string { return t.Format("15:04:05.000") }

@@ -297,14 +297,15 @@ func (h *held) release() { <-h.token }
 func (w *Worker) dispatch(ctx context.Context) {
 	w.mu.Lock()
 	var lost, drop []*consumer
+	expired := func(h *held) bool { return time.Since(h.renewed) > w.s.Failover } // by its own clock: not held, though nobody has taken it
 	for c := range w.running {
-		if w.held[c.h.l.key] != c.h {
+		if w.held[c.h.l.key] != c.h || expired(c.h) {
 			lost = append(lost, c)
 		}
 	}
 	for _, h := range w.held {
 		switch {
-		case w.stopping:
+		case w.stopping || expired(h):
 		case h.consumer == nil:
 			c := newConsumer(w, h)
 			h.consumer = c
