@@ -321,3 +321,24 @@ func TestLeaderEvensOutUtilization(t *testing.T) {
 		f.await("delivered", time.Minute, f.allDelivered)
 	})
 }
+
+// What was given to a worker as it stopped is given on, though the first readings of the table are not answered.
+func TestStopSweepsUntilAnswered(t *testing.T) {
+	bubble(t, 1, nil, func(t *testing.T, f *fleet) {
+		a := f.start("a")
+		f.await("held", time.Minute, func() bool { return f.owners()["a"] == 1 })
+		key := core.LeaseKey{Stream: id(t, f), Shard: "given"}
+		if _, err := f.table.Create(t.Context(), core.Lease{Key: key, Owner: "a", Counter: 7, Checkpoint: core.Position{Token: "1"}, Ready: true}); err != nil {
+			t.Fatal(err)
+		}
+		a.store.Break(store.Fault{Ops: []store.Op{store.Look}, Times: 3})
+		a.stop()
+		<-a.done
+		if l, err := f.table.Get(t.Context(), key); err != nil || l.Owner != core.Nobody {
+			t.Errorf("lease %+v, error %v: it waits to expire", l, err)
+		}
+		if err := f.table.Delete(t.Context(), core.Lease{Key: key}, 0); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

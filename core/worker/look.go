@@ -43,9 +43,7 @@ func (w *Worker) lookOnce(ctx context.Context) time.Duration {
 	w.announce(ctx) // announce, then look, then plan: else two that start at once both believe themselves alone
 	w.strive(ctx)
 	ids := w.streamIDs()
-	callCtx, cancel := context.WithTimeoutCause(ctx, max(w.cfg.LeaseDuration, time.Second), core.ErrUnavailable)
-	sight, err := core.See(callCtx, w.store, ids...)
-	cancel()
+	sight, err := w.see(ctx, ids)
 	end := time.Now()
 	if err != nil {
 		return w.lookFailed(ctx, err)
@@ -80,6 +78,13 @@ func (w *Worker) lookOnce(ctx context.Context) time.Duration {
 	}
 	w.carryOut(ctx, todo)
 	return w.untilNextLook(time.Now())
+}
+
+// see reads the table. A reading has more time than a write: nothing is lost while it goes on.
+func (w *Worker) see(ctx context.Context, ids []core.StreamID) (core.Sight, error) {
+	callCtx, cancel := context.WithTimeoutCause(ctx, max(w.cfg.LeaseDuration, time.Second), core.ErrUnavailable)
+	defer cancel()
+	return core.See(callCtx, w.store, ids...)
 }
 
 // sayWhereItBegins tells once that leases win over a configured start.
@@ -519,10 +524,10 @@ func (w *Worker) carryOut(ctx context.Context, t todo) {
 		g.do(func() { w.markReady(w.base, h) })
 	}
 	each(t.adopt, w.adopt)
-	each(t.again, w.releaseAgain)
+	each(t.again, func(ctx context.Context, l core.Lease) { _ = w.releaseAgain(ctx, l) })
 	each(t.take, w.take)
 	each(t.ask, w.askFor)
-	each(t.complete, func(ctx context.Context, l core.Lease) { w.passOn(ctx, l, l.Next) })
+	each(t.complete, func(ctx context.Context, l core.Lease) { _ = w.passOn(ctx, l, l.Next) })
 	each(t.finished, w.renewFinished)
 	for _, a := range t.assign {
 		g.do(func() { w.assign(w.base, a) })
@@ -589,13 +594,15 @@ func (w *Worker) adopt(ctx context.Context, seen core.Lease) {
 }
 
 // releaseAgain repeats a release whose answer was lost, under the counter it was sent with.
-func (w *Worker) releaseAgain(ctx context.Context, seen core.Lease) {
+func (w *Worker) releaseAgain(ctx context.Context, seen core.Lease) error {
 	callCtx, cancel := w.callContext(ctx)
 	defer cancel()
 	write := core.Release()
-	if _, err := w.store.Update(callCtx, seen, write.Same, write.Set); err != nil {
+	_, err := w.store.Update(callCtx, seen, write.Same, write.Set)
+	if err != nil {
 		w.raced("release lease", seen.Key, err)
 	}
+	return err
 }
 
 // askFor asks the owner of a lease to hand it over.
@@ -611,18 +618,19 @@ func (w *Worker) askFor(ctx context.Context, seen core.Lease) {
 }
 
 // passOn hands on a lease that was given to this worker before anything ran for it here: a row that nobody would take a step further otherwise.
-func (w *Worker) passOn(ctx context.Context, seen core.Lease, to core.WorkerID) {
+func (w *Worker) passOn(ctx context.Context, seen core.Lease, to core.WorkerID) error {
 	callCtx, cancel := w.callContext(ctx)
 	defer cancel()
 	write := core.HandOver(to)
 	row, err := w.store.Update(callCtx, seen, write.Same, write.Set)
 	if err != nil {
 		w.raced("hand lease over", seen.Key, err)
-		return
+		return err
 	}
 	w.gaveUp(seen.Key, seen.Counter)
 	w.count(HandedOver, seen.Key, 1)
 	w.emit(Event{Kind: LeaseHandedOver, Key: seen.Key, Other: to, Counter: row.Counter, Text: "nothing ran for it"})
+	return nil
 }
 
 // raced notes a write of the look that did not go through. That another was quicker is an outcome, not an error.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardwarden/shardwarden/core"
@@ -98,9 +99,7 @@ func (w *Worker) release(patience context.Context, soft time.Duration) error {
 
 // seeWhoStays looks once more: who was present at the last look may have stopped since, and a lease handed to it would wait to expire.
 func (w *Worker) seeWhoStays(ctx context.Context) {
-	callCtx, cancel := w.callContext(ctx)
-	defer cancel()
-	sight, err := core.See(callCtx, w.store, w.streamIDs()...)
+	sight, err := w.see(ctx, w.streamIDs())
 	if err != nil {
 		w.storeError("look", core.LeaseKey{}, err)
 		return
@@ -136,16 +135,23 @@ func (w *Worker) unask(ctx context.Context) {
 	g.wait()
 }
 
-// sweep gives back what was handed to this worker while it stopped, and what it gave up without an answer: otherwise that waits to expire.
-func (w *Worker) sweep(ctx context.Context) {
-	callCtx, cancel := w.callContext(ctx)
-	defer cancel()
-	sight, err := core.See(callCtx, w.store, w.streamIDs()...)
+// sweep gives back what was handed to this worker while it stopped, and what it took or gave up without an answer: otherwise that waits to expire. It
+// reports whether all of it was answered.
+func (w *Worker) sweep(ctx context.Context) bool {
+	sight, err := w.see(ctx, w.streamIDs())
 	if err != nil {
 		w.storeError("look", core.LeaseKey{}, err)
-		return
+		return false
 	}
 	var g group
+	var unanswered atomic.Bool
+	give := func(f func() error) {
+		g.do(func() {
+			if err := f(); err != nil && !errors.Is(err, core.ErrConflict) && !errors.Is(err, core.ErrNotFound) {
+				unanswered.Store(true)
+			}
+		})
+	}
 	for _, l := range sight.Leases {
 		if l.Owner != w.cfg.ID || l.Ended() || l.Run != "" && !w.myRun(l.Run) {
 			continue
@@ -157,12 +163,13 @@ func (w *Worker) sweep(ctx context.Context) {
 		switch {
 		case here:
 		case to != core.Nobody && l.Run == "": // it was given to this worker, and nothing ran for it
-			g.do(func() { w.passOn(ctx, l, to) })
+			give(func() error { return w.passOn(ctx, l, to) })
 		default:
-			g.do(func() { w.releaseAgain(ctx, l) })
+			give(func() error { return w.releaseAgain(ctx, l) })
 		}
 	}
 	g.wait()
+	return !unanswered.Load()
 }
 
 func (w *Worker) cancelAll(why error) {

@@ -281,7 +281,8 @@ func (w *Worker) run(ctx context.Context) error {
 	w.withdraw(patience) // so that nobody hands us anything more
 	w.resign(patience)
 	left := w.release(patience, soft)
-	w.sweep(patience)
+	for tries := 0; tries < 3 && patience.Err() == nil && !w.sweep(patience); tries++ {
+	}
 	if left != nil {
 		return errors.Join(fault, left)
 	}
