@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/shardwarden/shardwarden/backends/kinesis"
 	"github.com/shardwarden/shardwarden/backends/kinesis/glue"
@@ -32,6 +33,9 @@ type kinesisFlags struct {
 	coordinator         string
 	metrics             string
 	neverLead           bool
+	leaderLease         time.Duration
+	metricsEvery        time.Duration
+	noMetrics           bool
 }
 
 func (*kinesisFlags) name() string { return "kinesis" }
@@ -78,6 +82,11 @@ func (k *kinesisFlags) flags(f *command.Flags) {
 	f.BoolVar(&k.glue, "glue", false, "print records that have a schema in the Glue Schema Registry decoded: name and version of the schema, and the value as JSON under the key data")
 	f.StringVar(&k.layoutName, "layout", "native", "whose rules the lease table goes by: native (ours alone), auto (what is found), kcl2, kcl3-tables, kcl3-single")
 	f.BoolVar(&k.neverLead, "never-lead", false, "do not become the leader of a fleet of the KCL 3.x; goes with --layout")
+	f.DurationVar(&k.leaderLease, "leader-lease", 0, "the duration in the leader's lock, for others to wait for when this worker leads and dies; 30s if not given; goes with --layout")
+	f.DurationVar(&k.metricsEvery, "worker-metrics-every", 0, "how often the fleet's workers write the rows by which they are known to live (workerMetricsReporterFreqInMillis); 30s if not given; goes with --layout")
+	f.BoolVar(&k.noMetrics, "no-worker-metrics", false, "say nothing of how busy the processor is, as workers of the KCL with disableWorkerMetrics; goes with --layout")
+	f.Positive("leader-lease", &k.leaderLease)
+	f.Positive("worker-metrics-every", &k.metricsEvery)
 	f.StringVar(&k.coordinator, "coordinator-table", "", "the KCL's coordinator table, where it is not APP-CoordinatorState; goes with --layout")
 	f.StringVar(&k.metrics, "metrics-table", "", "the KCL's table of worker metrics, where it is not APP-WorkerMetricStats; goes with --layout")
 	f.Require("app")
@@ -125,7 +134,7 @@ func (k *kinesisFlags) checkLayout() (err error) {
 	for _, f := range []struct {
 		name string
 		set  bool
-	}{{"never-lead", k.neverLead}, {"coordinator-table", k.coordinator != ""}, {"metrics-table", k.metrics != ""}} {
+	}{{"never-lead", k.neverLead}, {"leader-lease", k.leaderLease != 0}, {"worker-metrics-every", k.metricsEvery != 0}, {"no-worker-metrics", k.noMetrics}, {"coordinator-table", k.coordinator != ""}, {"metrics-table", k.metrics != ""}} {
 		if f.set {
 			return fmt.Errorf("--%s goes with --layout auto or one of the KCL's, and it is native", f.name)
 		}
@@ -143,6 +152,15 @@ func (k *kinesisFlags) connect(ctx context.Context, start core.Position, log *sl
 	}
 	source := append(k.Kinesis(), kinesis.Logger(log))
 	store := append(k.Dynamo(), dynamo.Logger(log), dynamo.Layout(k.layout), dynamo.SideTables(k.coordinator, k.metrics))
+	if k.leaderLease > 0 {
+		store = append(store, dynamo.LeaderLease(k.leaderLease))
+	}
+	if k.metricsEvery > 0 {
+		store = append(store, dynamo.MetricsEvery(k.metricsEvery))
+	}
+	if k.noMetrics {
+		store = append(store, dynamo.NoWorkerMetrics())
+	}
 	if k.fanOut {
 		source = append(source, kinesis.FanOut(cmp.Or(k.consumer, k.app)))
 	}

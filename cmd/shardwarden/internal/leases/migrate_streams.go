@@ -15,7 +15,7 @@ func (m *migrate) toSeveralStreams(ctx context.Context, stdout io.Writer) error 
 	if err != nil {
 		return err
 	}
-	source, store := kinesis.New(cfg, m.Stream, m.Kinesis()...), dynamo.New(cfg, m.App, append(m.Dynamo(), dynamo.Table(m.Name()))...)
+	source, store := kinesis.New(cfg, m.Stream, append(m.Kinesis(), kinesis.Unchecked())...), dynamo.New(cfg, m.App, append(m.Dynamo(), dynamo.Table(m.Name()))...)
 	info, err := source.Describe(ctx)
 	if err != nil {
 		return err

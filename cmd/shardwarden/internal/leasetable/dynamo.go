@@ -47,7 +47,7 @@ func openDynamo(ctx context.Context, f *Flags) (*Table, error) {
 				return nil, errors.New("the rows do not say of which stream they are: say --stream")
 			}
 			// Few records are enough to see how old the first is.
-			return kinesis.New(cfg, name, append(f.Kinesis(), kinesis.MaxRecords(10))...), nil
+			return kinesis.New(cfg, name, append(f.Kinesis(), kinesis.MaxRecords(10), kinesis.Unchecked())...), nil
 		},
 	}, nil
 }
