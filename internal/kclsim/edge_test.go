@@ -105,17 +105,17 @@ func TestForcedAssignmentByJava(t *testing.T) {
 
 // Workers with fixed ids that are killed and come back.
 func TestRestartUnderTheSameID(t *testing.T) {
-	deaths(t, versions, 4, func(f *fleet) {
+	deaths(t, []Version{V27}, 4, func(f *fleet) {
 		f.joinJava("java-1")
 		f.settle(3 * time.Minute)
 		f.joinGo("go-1")
 		f.settle(4 * time.Minute)
+		f.await(time.Minute, "the Go worker reads", func() bool { return f.reads("go-1", 2) })
 		f.killGo("go-1")
 		f.rename("go-1")
 		f.watch(2*time.Second, func() {})
-		f.joinGo("go-1")
-		f.settle(3 * time.Minute)
-		f.await(time.Minute, "the Go worker reads again", func() bool { return f.reads("go-1", 2) })
+		again := f.joinGo("go-1")
+		f.await(2*time.Minute, "what names the Go worker is read again", func() bool { return again.said(worker.ShardStarted) && f.settled() })
 		f.killJava("java-1")
 		f.watch(2*time.Second, func() {})
 		f.joinJava("java-1")
@@ -123,6 +123,33 @@ func TestRestartUnderTheSameID(t *testing.T) {
 		f.calm(30 * time.Second)
 	})
 }
+
+// The same where a Go worker leads.
+func TestRestartUnderTheSameIDWhereGoLeads(t *testing.T) {
+	deaths(t, led3x, 4, func(f *fleet) {
+		f.seed()
+		f.joinGo("go-0")
+		f.settle(3 * time.Minute)
+		f.joinJava("java-1")
+		f.joinGo("go-1")
+		f.settle(4 * time.Minute)
+		f.await(time.Minute, "go-1 reads", func() bool { return f.reads("go-1", 1) })
+		f.killGo("go-1")
+		f.rename("go-1")
+		f.watch(2*time.Second, func() {})
+		f.joinGo("go-1")
+		f.watch(time.Second, func() {})
+		f.await(time.Minute, "all is read again", f.settled)
+		f.killJava("java-1")
+		f.watch(2*time.Second, func() {})
+		f.joinJava("java-1")
+		f.watch(time.Second, func() {})
+		f.await(2*time.Minute, "all is read again", f.settled)
+	})
+}
+
+// settled: an even spread, and nothing waits to be read for longer than it takes to read it.
+func (f *fleet) settled() bool { return f.even() && f.rec.Oldest() < 3*time.Second }
 
 // rename keeps a worker that is gone under another name, so that its own is free.
 func (f *fleet) rename(id string) {

@@ -37,6 +37,7 @@ type shardLog struct {
 
 type record struct {
 	sequence string
+	put      time.Time
 	ends     []processing
 }
 
@@ -89,7 +90,7 @@ func (r *Recorder) Put(put func() (shard, sequence string, err error)) error {
 	}
 	s := r.shard(id)
 	s.place[sequence] = len(s.records)
-	s.records = append(s.records, &record{sequence: sequence})
+	s.records = append(s.records, &record{sequence: sequence, put: time.Now()})
 	r.puts++
 	return nil
 }
@@ -176,6 +177,24 @@ func (r *Recorder) Undone() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.puts - r.done
+}
+
+// Oldest is how long the record has waited that has waited longest, 0 where none waits.
+func (r *Recorder) Oldest() (waits time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done == r.puts {
+		return 0
+	}
+	for _, s := range r.shards {
+		for _, rec := range s.records {
+			if len(rec.ends) == 0 {
+				waits = max(waits, time.Since(rec.put))
+				break
+			}
+		}
+	}
+	return waits
 }
 
 // Delivered says how many records were put, and how many deliveries came again.
