@@ -180,7 +180,7 @@ func (w *Worker) decideLocked(now time.Time) todo {
 	me := w.cfg.ID
 	foreign := false
 	for _, r := range w.table.sorted() {
-		if free := r.held == nil && r.free(now, w.limits); free != r.wasFree {
+		if free := r.held == nil && !w.leftToMeLocked(r, now) && r.free(now, w.limits); free != r.wasFree {
 			r.wasFree, w.table.changed = free, true
 			if free && r.lease.Owner != core.Nobody {
 				w.table.doubt(r.lease.Owner, now)
@@ -217,15 +217,15 @@ func (w *Worker) decideLocked(now time.Time) todo {
 					t.asked = append(t.asked, request{h, next})
 				}
 			}
-		case l.Owner == me && (l.Run == "" || w.myRun(l.Run)):
-			if l.Next != core.Nobody && l.Run == "" && w.running[l.Key] == nil {
+		case l.Owner == me && (l.Run == "" || w.myRun(l.Run) || w.leftToMeLocked(r, now)):
+			if l.Next != core.Nobody && !w.myRun(l.Run) && w.running[l.Key] == nil {
 				t.complete = append(t.complete, *l) // given to me, and wanted by another before I began
 			} else if g, gave := w.given[l.Key]; !gave || l.Counter > g {
 				t.adopt = append(t.adopt, *l)
 			} else if w.myRun(l.Run) {
 				t.again = append(t.again, *l)
 			}
-		case l.Owner == me && r.life.moves > 0 && r.silent(now) < w.limits.ours:
+		case l.Owner == me && r.life.moves > 0 && (r.life.moves > 1 || !w.limits.led) && r.silent(now) < w.limits.ours: // one may be the leader's
 			t.twins = append(t.twins, *l)
 		}
 		if w.foreigners == nil && l.Owner != core.Nobody && l.Owner != me && l.Run == "" && (!r.ours || r.foreign >= 2) && !l.Ended() && !r.free(now, w.limits) {
@@ -248,6 +248,14 @@ func (w *Worker) decideLocked(now time.Time) todo {
 		w.planLocked(&t, now, present)
 	}
 	return t
+}
+
+// leftToMeLocked reports whether a row of a led table names this worker by a run of a former process of the same id, which is dead. Its leader may
+// go on naming this id, and leaves the former run in the row (the KCL assigns what has expired to the least loaded, who may be who had it): so
+// nobody but this worker would ever read the shard.
+func (w *Worker) leftToMeLocked(r *sighting, now time.Time) bool {
+	l := &r.lease
+	return w.limits.led && l.Owner == w.cfg.ID && l.Run != "" && !w.myRun(l.Run) && r.held == nil && r.silent(now) >= w.limits.ours
 }
 
 // presenceSeenLocked reports whether workers can be seen before they own anything. A store may have the ability and not use it (a table that an
