@@ -105,7 +105,7 @@ func TestForcedAssignmentByJava(t *testing.T) {
 
 // Workers with fixed ids that are killed and come back.
 func TestRestartUnderTheSameID(t *testing.T) {
-	deaths(t, []Version{V27}, 4, func(f *fleet) {
+	deaths(t, versions, 4, func(f *fleet) {
 		f.joinJava("java-1")
 		f.settle(3 * time.Minute)
 		f.joinGo("go-1")
