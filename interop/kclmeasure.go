@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -18,47 +17,43 @@ const (
 	takingOver     = 5 * time.Minute
 )
 
-// measureScenario takes the figures of a mixed fleet of two workers of the KCL and two of ours, at the defaults of both.
-func measureScenario(ctx context.Context, r *runner, flags ...string) (string, error) {
-	f, err := newKCLFleet(ctx, r, pairing{version: latestKCL, first: javaKind, second: goKind}, measuredShards, stream)
+// spreadScenario notes how a mixed fleet of two workers of the KCL and two of ours spreads its leases, and what they ask of DynamoDB once at rest, at
+// the defaults of both.
+func spreadScenario(ctx context.Context, r *runner, flags ...string) (string, error) {
+	f, stop, err := measuredFleet(ctx, r, flags...)
 	if err != nil {
 		return "", err
 	}
-	f.defaults, f.flags = true, flags
-	stop := f.feed(ctx)
-	defer func() { _ = stop() }()
-	if err := f.seed(ctx); err != nil {
-		return "", err
-	}
-	for _, k := range []kind{javaKind, javaKind, goKind, goKind} {
-		m, err := f.start(ctx, k)
-		if err != nil {
-			return "", err
-		}
-		if len(f.workers) == 1 {
-			if err := f.waitFor(ctx, m.worker+" leads and reads", func() (string, error) {
-				leader, err := f.leader(ctx)
-				if err != nil || leader == m.worker && f.j.of(m.worker) > 0 {
-					return "", err
-				}
-				return fmt.Sprintf("%q leads", leader), nil
-			}); err != nil {
-				return "", err
-			}
-		}
-	}
+	defer func() { _ = stop() }() // what the producer says is in the journal
 	if err := f.rest(ctx); err != nil {
 		return "", err
 	}
-	if err := f.countCalls(ctx); err != nil {
+	return strings.Join(f.notes, "; "), f.countCalls(ctx)
+}
+
+// leadersScenario has a worker of ours in such a fleet stop in order while Java leads. Then Java's leader is killed; who leads then is killed too if it
+// is one of ours.
+func leadersScenario(ctx context.Context, r *runner) (string, error) {
+	f, stop, err := measuredFleet(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = stop() }() // what the producer says is in the journal
+	if err := f.waitFor(ctx, "every worker has a tenth of the leases", func() (string, error) {
+		owned, err := f.owned(ctx)
+		for _, m := range f.workers {
+			if len(owned[m.worker]) < measuredShards/10 {
+				return fmt.Sprintf("%s has %d", m.worker, len(owned[m.worker])), err
+			}
+		}
+		return "", err
+	}); err != nil {
 		return "", err
 	}
 	go2 := f.workers[3]
-	// A worker of ours stops in order while Java leads.
 	if err := f.leaves(ctx, go2, func() error { return f.stop(ctx, go2) }); err != nil {
 		return "", err
 	}
-	// Its leader is killed. Who leads then is killed too, if it is of ours; else it was Java beside ours that was faster.
 	for range 2 {
 		leader, err := f.leaderOf(ctx)
 		if err != nil {
@@ -67,14 +62,44 @@ func measureScenario(ctx context.Context, r *runner, flags ...string) (string, e
 		if err := f.leaves(ctx, leader, func() error { return f.killNow(ctx, leader) }); err != nil {
 			return "", err
 		}
-		if err := f.newLeader(ctx, leader); err != nil {
-			return "", err
-		}
-		if next, err := f.leaderOf(ctx); err != nil || next.kind != goKind {
+		next, err := f.leaderOf(ctx)
+		if err != nil || next.kind != goKind {
 			return strings.Join(f.notes, "; "), err
 		}
 	}
 	return strings.Join(f.notes, "; "), nil
+}
+
+// measuredFleet starts the four workers; the first of Java leads.
+func measuredFleet(ctx context.Context, r *runner, flags ...string) (f *kclFleet, stop func() error, err error) {
+	if f, err = newKCLFleet(ctx, r, pairing{version: latestKCL, first: javaKind, second: goKind}, measuredShards, stream); err != nil {
+		return nil, nil, err
+	}
+	f.defaults, f.flags = true, flags
+	if err := f.seed(ctx); err != nil {
+		return nil, nil, err
+	}
+	stop = f.feed(ctx)
+	r.onStop(func() { _ = stop() })
+	for _, k := range []kind{javaKind, javaKind, goKind, goKind} {
+		m, err := f.start(ctx, k)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(f.workers) > 1 {
+			continue
+		}
+		if err := f.waitFor(ctx, m.worker+" leads and reads", func() (string, error) {
+			leader, err := f.leader(ctx)
+			if err != nil || leader == m.worker && f.j.of(m.worker) > 0 {
+				return "", err
+			}
+			return fmt.Sprintf("%q leads", leader), nil
+		}); err != nil {
+			return nil, nil, err
+		}
+	}
+	return f, stop, nil
 }
 
 // waitFor waits for something at the pace of the KCL's defaults.
@@ -179,65 +204,79 @@ func (f *kclFleet) leaderOf(ctx context.Context) (*member, error) {
 	return f.workers[i], nil
 }
 
-// leaves has m go, and notes how long it takes until the rows of its leases name workers that live, and until these deliver from its shards.
+// leaves has m go, and notes how long it takes until another leads if m did, until the rows of its leases name workers that live, and until these
+// deliver from its shards, of those that have records.
 func (f *kclFleet) leaves(ctx context.Context, m *member, leave func() error) error {
 	owned, err := f.owned(ctx)
 	if err != nil {
 		return err
 	}
+	leader, err := f.leader(ctx)
+	if err != nil {
+		return err
+	}
 	had := owned[m.worker]
+	busy := map[string]bool{}
+	for _, d := range f.j.deliveries() {
+		busy[d.shard] = busy[d.shard] || slices.Contains(had, d.shard)
+	}
+	maps.DeleteFunc(busy, func(_ string, is bool) bool { return !is })
+	seen := len(f.j.deliveries())
 	at := time.Now()
 	if err := leave(); err != nil {
 		return err
 	}
-	alive := map[string]bool{}
-	for _, w := range f.workers {
-		alive[w.worker] = !w.stopped && !w.killed.Load()
+	how := map[bool]string{true: "stopped", false: "killed"}[m.stopped]
+	if leader == m.worker {
+		if err := f.newLeader(ctx, m, at); err != nil {
+			return err
+		}
 	}
-	named := map[string]time.Time{}
-	if err := f.waitFor(ctx, fmt.Sprintf("%d leases of %s (%s) name workers that live", len(had), m.worker, map[bool]string{true: "stopped", false: "killed"}[m.stopped]), func() (string, error) {
+	named, read := map[string]time.Time{}, map[string]time.Time{}
+	alive := func(worker string) bool {
+		return slices.ContainsFunc(f.workers, func(w *member) bool { return w.worker == worker && !w.stopped && !w.killed.Load() })
+	}
+	if err := f.waitFor(ctx, fmt.Sprintf("%d leases of %s, which was %s, are read by others", len(had), m.worker, how), func() (string, error) {
 		owned, err := f.owned(ctx)
 		if err != nil {
 			return "", err
 		}
 		for w, keys := range owned {
 			for _, k := range keys {
-				if slices.Contains(had, k) && alive[w] && named[k].IsZero() {
+				if slices.Contains(had, k) && alive(w) && named[k].IsZero() {
 					named[k] = time.Now()
 				}
 			}
 		}
-		if len(named) < len(had) {
-			return fmt.Sprintf("%d of %d do", len(named), len(had)), nil
+		more := f.j.from(seen)
+		seen += len(more)
+		for _, d := range more {
+			if busy[d.shard] && d.worker != m.worker && !d.before.Before(at) && read[d.shard].IsZero() {
+				read[d.shard] = d.before
+			}
+		}
+		if len(named) < len(had) || len(read) < len(busy) {
+			return fmt.Sprintf("of %d leases %d name a worker that lives, of %d shards with records %d are read", len(had), len(named), len(busy), len(read)), nil
 		}
 		return "", nil
 	}); err != nil {
 		return err
 	}
-	read := map[string]time.Time{}
-	seen := 0
-	if err := f.j.until(ctx, takingOver, "its shards read by others", func() bool {
-		more := f.j.from(seen)
-		seen += len(more)
-		for _, d := range more {
-			if slices.Contains(had, d.shard) && d.worker != m.worker && d.after.After(at) && read[d.shard].IsZero() {
-				read[d.shard] = d.before
+	slowest := func(times map[string]time.Time) float64 {
+		last := at
+		for _, t := range times {
+			if t.After(last) {
+				last = t
 			}
 		}
-		return len(read) == len(had)
-	}); err != nil {
-		return err
+		return last.Sub(at).Seconds()
 	}
-	slowest := func(times map[string]time.Time) float64 {
-		return slices.MaxFunc(slices.Collect(maps.Values(times)), func(a, b time.Time) int { return cmp.Compare(a.UnixNano(), b.UnixNano()) }).Sub(at).Seconds()
-	}
-	f.note("all of them by %.1f s, read by %.1f s", slowest(named), slowest(read))
+	f.note("%s %s: rows name workers that live by %.1f s, all read by %.1f s", m.worker, how, slowest(named), slowest(read))
 	return nil
 }
 
-// newLeader notes how long it took since the kill until another leads.
-func (f *kclFleet) newLeader(ctx context.Context, dead *member) error {
-	at := f.kills[len(f.kills)-1].at
+// newLeader notes how long after at another leads than the one that is dead.
+func (f *kclFleet) newLeader(ctx context.Context, dead *member, at time.Time) error {
 	leader := ""
 	if err := f.waitFor(ctx, "another leads than "+dead.worker, func() (string, error) {
 		var err error
@@ -251,6 +290,6 @@ func (f *kclFleet) newLeader(ctx context.Context, dead *member) error {
 	}); err != nil {
 		return err
 	}
-	f.note("%s leads %.1f s after the kill of %s", leader, time.Since(at).Seconds(), dead.worker)
+	f.note("%s leads %.1f s after %s was killed", leader, time.Since(at).Seconds(), dead.worker)
 	return nil
 }
