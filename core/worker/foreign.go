@@ -149,3 +149,36 @@ func (w *Worker) isForeignLocked(id core.WorkerID) bool {
 	}
 	return false
 }
+
+// deafLocked reports whether the owner of a lease does not hear that it is asked for it: it goes on renewing, and has had time to say no. Where
+// workers of another library take, that is one of them that has the id of a former worker of this library, whose run still stands in the row.
+func (w *Worker) deafLocked(r *sighting, now time.Time) bool {
+	f := w.foreigners
+	return f != nil && f.Steal && !f.Led && r.lease.Next != core.Nobody && r.lease.Owner != w.cfg.ID && now.Sub(r.asking) >= w.deafAfter()
+}
+
+// deafAfter is well above the time in which a worker of this library hands over or declines.
+func (w *Worker) deafAfter() time.Duration {
+	return max(w.handOverDeadline(), 2*w.cfg.HandlerStopTimeout)
+}
+
+// noteMeddler notes that a lease held here, and renewed in time, was written by somebody else in this worker's name. Once, that may be an operator's
+// rewind or the leader of another library that was mistaken. Again soon, a worker of another library has this worker's id: it writes no run, and
+// would go on renewing and reading what is adopted anew here each time. So the lease is left to it until it is silent.
+func (w *Worker) noteMeddler(key core.LeaseKey) {
+	now := time.Now()
+	w.mu.Lock()
+	r := w.table.rows[key]
+	if r == nil {
+		w.mu.Unlock()
+		return
+	}
+	r.meddled = !r.meddler.IsZero() && now.Sub(r.meddler) < 3*w.cfg.LeaseDuration
+	r.meddler = now
+	meddled := r.meddled
+	w.mu.Unlock()
+	if meddled {
+		w.emit(Event{Kind: TwinSeen, Key: key, Err: core.ErrTwin, Text: "a worker of another library renews the lease under this worker's id"})
+		w.noteTwin()
+	}
+}

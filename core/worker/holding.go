@@ -187,6 +187,7 @@ func (h *holding) judge(seen, row core.Lease) error {
 		if known {
 			return nil
 		}
+		h.w.noteMeddler(h.key)
 		return h.lost(&core.ConflictError{Key: h.key, Row: &row})
 	}
 	if row.Owner == me && row.Run != "" {

@@ -250,7 +250,14 @@ func (w *Worker) handOverDeadline() time.Duration { return 30*time.Second + w.cf
 func (w *Worker) overdueLocked(t *todo, now time.Time) {
 	for _, r := range w.table.sorted() {
 		l := &r.lease
-		if r.wasFree || l.Next == core.Nobody || l.Ended() || l.Run != "" || l.Owner == w.cfg.ID || r.asking.IsZero() || now.Sub(r.asking) < w.handOverDeadline() {
+		if r.wasFree || l.Next == core.Nobody || l.Ended() || l.Owner == w.cfg.ID || r.asking.IsZero() {
+			continue
+		}
+		wait := w.handOverDeadline()
+		if l.Run != "" { // one of ours, or a run that a former worker of this id has left
+			wait = w.deafAfter()
+		}
+		if now.Sub(r.asking) < wait {
 			continue
 		}
 		to := l.Next

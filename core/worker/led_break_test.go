@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -79,4 +80,66 @@ func TestRestartUnderTheSameIDInALedTable(t *testing.T) {
 			}
 		})
 	})
+}
+
+// The leader of a table gives on a lease that is stuck in a hand-over also where the run of a former worker of the owner's id stands in it.
+func TestStuckHandOverUnderAFormerRun(t *testing.T) {
+	bubble(t, 1, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		key := core.LeaseKey{Stream: id(t, f), Shard: f.open()[0]}
+		l, err := f.table.Create(t.Context(), core.Lease{Key: key, Owner: "java-1", Next: "a", Run: core.NewRun("java-1", "former.1"), Counter: 3, Checkpoint: core.FromHorizon, Ready: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer renews(t, f, l)()
+		f.start("a")
+		f.await("given on", 80*time.Second, func() bool { return f.owners()["a"] == 1 })
+	})
+}
+
+// renews goes on renewing a lease until its counter is another's, and hears nothing. stop ends that.
+func renews(t *testing.T, f *fleet, l core.Lease) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		tick := time.NewTicker(3 * time.Second)
+		defer tick.Stop()
+		for err := error(nil); err == nil; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				l, err = f.table.Update(ctx, l, core.SameCounter, core.Set{Bump: true})
+			}
+		}
+	}()
+	return cancel
+}
+
+// Where workers of another library take, one of them may have the id of a former worker of this library, whose run it leaves in its rows: so it is
+// asked for leases like one of ours, and does not hear. What was asked for in vain is taken: by who asked, or, where that one is gone, by another.
+func TestAskedInVain(t *testing.T) {
+	for name, next := range map[string]core.WorkerID{"by this worker": core.Nobody, "by one that is gone": "gone"} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, nil, func(t *testing.T, f *fleet) {
+				f.table.Share(&core.Foreigners{Regime: "kcl2", Steal: true, KeepFinished: true})
+				for _, s := range f.open() {
+					key := core.LeaseKey{Stream: id(t, f), Shard: s}
+					l, err := f.table.Create(t.Context(), core.Lease{Key: key, Owner: "java-1", Next: next, Run: core.NewRun("java-1", "former.1"), Counter: 3, Checkpoint: core.FromHorizon, Ready: true})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer renews(t, f, l)()
+				}
+				f.start("a")
+				took := f.await("its share", 2*time.Minute, func() bool { return f.owners()["a"] == 1 })
+				if took < time.Minute {
+					t.Errorf("taken by force after %v: a worker of this library has its HandlerStopTimeout, 30 s, to say no", took)
+				}
+				time.Sleep(2 * time.Minute)
+				if o := f.owners(); o["a"] != 1 || o["java-1"] != 1 {
+					t.Errorf("owners %v two minutes later", o)
+				}
+			})
+		})
+	}
 }

@@ -220,7 +220,9 @@ func (w *Worker) decideLocked(now time.Time) todo {
 		case l.Owner == me && (l.Run == "" || w.myRun(l.Run) || w.leftToMeLocked(r, now)):
 			if l.Next != core.Nobody && !w.myRun(l.Run) && w.running[l.Key] == nil {
 				t.complete = append(t.complete, *l) // given to me, and wanted by another before I began
-			} else if g, gave := w.given[l.Key]; !gave || l.Counter > g {
+			} else if g, gave := w.given[l.Key]; r.meddled && r.silent(now) < w.limits.ours {
+				continue // to be left to who writes it
+			} else if !gave || l.Counter > g {
 				t.adopt = append(t.adopt, *l)
 			} else if w.myRun(l.Run) {
 				t.again = append(t.again, *l)
@@ -389,6 +391,10 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 			continue
 		}
 		b := balance.Lease{Key: l.Key, Owner: l.Owner, Next: l.Next}
+		deaf := w.deafLocked(r, now)
+		if deaf {
+			b.Next = core.Nobody
+		}
 		if w.cfg.Utilization != nil {
 			if b.Weight = l.Throughput; b.Weight == 0 {
 				b.Weight = -1 // nothing was ever delivered, or nobody said
@@ -420,12 +426,15 @@ func (w *Worker) planLocked(t *todo, now time.Time, present []core.WorkerID) {
 				b.Blocked = !ok // held by whoever it was given to, and no load until it begins
 			}
 			cool := r.cool(3 * w.cfg.LeaseDuration)
-			b.Movable = !now.Before(cool) && l.Next == core.Nobody
+			b.Movable = !now.Before(cool) && b.Next == core.Nobody
 			if w.foreigners != nil && w.foreigners.Steal && l.Run == "" { // by force, once it is known that its owner does not hear
 				b.Movable = !now.Before(cool) && r.foreign > 0
 			}
 			if now.Before(cool) {
 				by(cool)
+			}
+			if w.foreigners != nil && w.foreigners.Steal && l.Next != core.Nobody && !deaf {
+				by(r.asking.Add(w.deafAfter()))
 			}
 		}
 		if !r.gaveUpOn.IsZero() && now.Sub(r.gaveUpOn) < 2*w.cfg.StallAfter && len(present) > 1 {
@@ -470,6 +479,8 @@ func (w *Worker) followLocked(t *todo, mine balance.Plan, now time.Time) {
 		r.asked = now
 		if w.foreigners != nil && w.foreigners.Steal && r.lease.Run == "" {
 			t.take = append(t.take, r.lease) // its owner would not hear
+		} else if w.deafLocked(r, now) {
+			t.take = append(t.take, r.lease) // nor has it heard
 		} else {
 			t.ask = append(t.ask, r.lease)
 		}

@@ -84,6 +84,9 @@ type sighting struct {
 	// foreign counts renewals by an owner that writes no run, and paces are the times between the last of them.
 	foreign int
 	paces   [3]time.Duration
+	// meddler is when somebody last wrote the row in this worker's name, while it held the lease and without a run; meddled: it was not the first time.
+	meddler time.Time
+	meddled bool
 	// asking is when the row was first seen to be asked for by its Next.
 	asking time.Time
 	// ended is when the row was first seen at its end, freeSince when it was first seen free, gaveUpOn when this worker gave it up because it
