@@ -100,6 +100,9 @@ func kclRun(ctx context.Context, r *runner, p pairing, s kclScenario) (string, e
 		return "", err
 	}
 	f.slow, f.programs = s.slow, s.programs
+	if p.kinesis != "" {
+		f.slow *= 2 // longer than it is between two batches of the feed, see feed: handlers are to be busy
+	}
 	for _, p := range f.ps {
 		p.within = s.within
 	}
