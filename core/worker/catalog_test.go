@@ -323,6 +323,7 @@ type phoenix struct {
 	mu sync.Mutex
 	*source.Stream
 	again bool
+	begun map[core.ShardID]bool // of the other: numbers come from it by now
 }
 
 func (p *phoenix) is() *source.Stream { p.mu.Lock(); defer p.mu.Unlock(); return p.Stream }
@@ -334,18 +335,26 @@ func (p *phoenix) Shards(ctx context.Context, open core.Position) ([]core.Shard,
 }
 
 func (p *phoenix) Open(ctx context.Context, s core.Shard, at core.Position) (core.ShardReader, error) {
-	if at.Anchor == core.AfterToken && p.risen() {
+	if p.strange(s.ID, at) {
 		return nil, fmt.Errorf("the number did not come from this stream: %w", core.ErrInvalid) // as Kinesis says
 	}
 	return p.is().Open(ctx, s, at)
 }
 
-func (p *phoenix) risen() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.again }
+// strange reports whether a number is one of the stream that stood here before.
+func (p *phoenix) strange(s core.ShardID, at core.Position) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.again && at.Anchor != core.AfterToken {
+		p.begun[s] = true
+	}
+	return p.again && !p.begun[s]
+}
 
 func (p *phoenix) rise(s *source.Stream) {
 	p.mu.Lock()
 	old := p.Stream
-	p.Stream, p.again = s, true
+	p.Stream, p.again, p.begun = s, true, map[core.ShardID]bool{}
 	p.mu.Unlock()
 	old.Break(source.Fault{Err: core.ErrNotFound}) // readers that are open
 }

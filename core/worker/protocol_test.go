@@ -367,7 +367,7 @@ func TestStalledShard(t *testing.T) {
 		f.await("delivered", time.Minute, f.allDelivered)
 		synctest.Wait() // it waits in Next
 		heal := a.src.Break(source.Fault{Ops: []source.Op{source.Next}, Hang: true, Times: 1})
-		f.put(10, 2) // the Next under way brings these; the one after it hangs
+		f.put(1, 1) // the Next under way brings it; the one after it hangs
 		f.await("delivered", time.Minute, f.allDelivered)
 		f.put(10, 2)
 		took := f.await("begun again", 3*time.Minute, f.allDelivered)
