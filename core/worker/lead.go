@@ -71,7 +71,7 @@ func (w *Worker) watchLead(ctx context.Context, l lead) {
 	}
 	dead := l.goodAt.Add(lock.Duration)
 	l.next = end.Add(min(askSeldom, max(lock.Duration/4, w.cfg.LookEvery)))
-	if lock.Owner != core.Nobody && dead.Before(l.next) {
+	if lock.Owner != core.Nobody && dead.Before(l.next) && !w.cfg.NeverLead {
 		l.next = dead
 	}
 	w.mu.Lock()
@@ -248,6 +248,8 @@ func (w *Worker) handOverDeadline() time.Duration { return 30*time.Second + w.cf
 // overdueLocked finds leases whose hand-over has not come about: who was to get them gets them now. Nobody may be reading them for the owner, as
 // in a row that is stuck with checkpointOwner.
 func (w *Worker) overdueLocked(t *todo, now time.Time) {
+	var overdue []*core.Lease
+	var lost []core.LeaseKey // who was to get them is gone
 	for _, r := range w.table.sorted() {
 		l := &r.lease
 		if r.wasFree || l.Next == core.Nobody || l.Ended() || l.Owner == w.cfg.ID || r.asking.IsZero() {
@@ -260,9 +262,19 @@ func (w *Worker) overdueLocked(t *todo, now time.Time) {
 		if now.Sub(r.asking) < wait {
 			continue
 		}
+		overdue = append(overdue, l)
+		if w.table.workers[l.Next] == nil {
+			lost = append(lost, l.Key)
+		}
+	}
+	if len(overdue) == 0 {
+		return
+	}
+	others := w.spreadButLocked(core.Nobody, lost)
+	for _, l := range overdue {
 		to := l.Next
-		if p := w.table.workers[to]; p == nil {
-			to = w.spreadLocked([]core.LeaseKey{l.Key})[l.Key]
+		if w.table.workers[to] == nil {
+			to = others[l.Key]
 		}
 		switch {
 		case to == core.Nobody || to == l.Owner:

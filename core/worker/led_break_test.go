@@ -8,6 +8,7 @@ import (
 
 	"github.com/shardwarden/shardwarden/core"
 	"github.com/shardwarden/shardwarden/core/worker"
+	store "github.com/shardwarden/shardwarden/leasestore/memory"
 )
 
 // again kills a worker and starts another under its id.
@@ -142,4 +143,44 @@ func TestAskedInVain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A worker that shall never lead asks for a lock whose holder is dead no more often than for another, and looks at the table as always.
+func TestNeverLeadBesideADeadLeader(t *testing.T) {
+	bubble(t, 2, func(c *worker.Config) { c.NeverLead = true }, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		if _, err := f.table.Lead(t.Context(), core.Lock{}, "java-1"); err != nil {
+			t.Fatal(err)
+		}
+		a := f.start("a")
+		time.Sleep(3 * time.Minute)
+		before := a.store.Calls()
+		time.Sleep(time.Minute)
+		after := a.store.Calls()
+		if looks, locks := after[store.Look]-before[store.Look], after[store.Leader]-before[store.Leader]; looks > 40 || locks > 10 {
+			t.Errorf("%d looks a minute and %d readings of the lock, at most 40 and 10", looks, locks)
+		}
+	})
+}
+
+// What several rows that are stuck in hand-overs to a worker that is gone come to is spread over those that are there.
+func TestStuckHandOversAreSpread(t *testing.T) {
+	bubble(t, 4, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		for _, s := range f.open() {
+			key := core.LeaseKey{Stream: id(t, f), Shard: s}
+			l, err := f.table.Create(t.Context(), core.Lease{Key: key, Owner: "java-1", Next: "gone", Counter: 3, Checkpoint: core.FromHorizon})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer renews(t, f, l)()
+		}
+		f.start("a")
+		f.start("b")
+		f.await("given on", time.Minute, func() bool { return f.owners()["java-1"] == 0 })
+		f.await("accepted", 10*time.Second, func() bool { return f.even(4, "a", "b") })
+		if n := f.count(worker.LeaseHandedOver, "a") + f.count(worker.LeaseHandedOver, "b"); n > 0 {
+			t.Errorf("%d leases were handed on again to be spread", n)
+		}
+	})
 }

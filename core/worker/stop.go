@@ -152,16 +152,19 @@ func (w *Worker) sweep(ctx context.Context) bool {
 			}
 		})
 	}
+	var mine []core.Lease
+	var keys []core.LeaseKey
+	w.mu.Lock()
 	for _, l := range sight.Leases {
-		if l.Owner != w.cfg.ID || l.Ended() || l.Run != "" && !w.myRun(l.Run) {
-			continue
+		given := l.Owner == w.cfg.ID && !l.Ended() && (l.Run == "" || w.myRun(l.Run))
+		if given && w.held[l.Key] == nil && w.running[l.Key] == nil {
+			mine, keys = append(mine, l), append(keys, l.Key)
 		}
-		w.mu.Lock()
-		here := w.held[l.Key] != nil || w.running[l.Key] != nil
-		to := w.spreadLocked([]core.LeaseKey{l.Key})[l.Key]
-		w.mu.Unlock()
-		switch {
-		case here:
+	}
+	to := w.spreadLocked(keys)
+	w.mu.Unlock()
+	for _, l := range mine {
+		switch to := to[l.Key]; {
 		case to != core.Nobody && l.Run == "": // it was given to this worker, and nothing ran for it
 			give(func() error { return w.passOn(ctx, l, to) })
 		default:
@@ -186,6 +189,11 @@ func (w *Worker) cancelAll(why error) {
 
 // spreadLocked says to whom each lease goes when this worker leaves: to those known to live, evenly; nobody where there is nobody.
 func (w *Worker) spreadLocked(keys []core.LeaseKey) map[core.LeaseKey]core.WorkerID {
+	return w.spreadButLocked(w.cfg.ID, keys)
+}
+
+// spreadButLocked says the same of workers other than except; Nobody: of all.
+func (w *Worker) spreadButLocked(except core.WorkerID, keys []core.LeaseKey) map[core.LeaseKey]core.WorkerID {
 	in := balance.Input{Seed: w.seed}
 	for _, id := range w.candidatesLocked(w.present) {
 		in.Workers = append(in.Workers, balance.Worker{ID: id, Cap: w.cfg.MaxLeases})
@@ -195,7 +203,7 @@ func (w *Worker) spreadLocked(keys []core.LeaseKey) map[core.LeaseKey]core.Worke
 			in.Leases = append(in.Leases, balance.Lease{Key: r.lease.Key, Owner: r.lease.Owner, Next: r.lease.Next, Weight: r.lease.Throughput})
 		}
 	}
-	return balance.Spread(in, w.cfg.ID, keys)
+	return balance.Spread(in, except, keys)
 }
 
 // giveAway gives a lease up in the background.
