@@ -70,6 +70,23 @@ func TestConsumeInTableOfKCL2(t *testing.T) {
 	}
 }
 
+// A table that is not called like the application is the one that is used, and no other is made.
+func TestConsumeTableOfAnotherName(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	c.stream("orders", 2)
+	c.fill("orders", 40)
+	c.javaTable("billing-leases")
+	p, e := c.consume("--stream", "orders", "--app", "billing", "--table", "billing-leases", "--layout", "auto", "--lease-duration", "1s")
+	for range 40 {
+		p.line()
+	}
+	e.await(t, "lease taken")
+	if counts := c.dynamo.Calls(); counts["CreateTable"] != 1 {
+		t.Errorf("tables were made: %v", counts)
+	}
+}
+
 // In a table of the KCL 3.x a worker waits until the lock of the leader that is gone has run out, leads then, and so gets its leases; one that must
 // not lead gets none.
 func TestConsumeInTableOfKCL3(t *testing.T) {

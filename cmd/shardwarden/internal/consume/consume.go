@@ -39,6 +39,8 @@ type service interface {
 	connect(ctx context.Context, start core.Position, log *slog.Logger) (core.Catalog, core.LeaseStore, error)
 	// adjust sets what only this kind of stream or lease table has.
 	adjust(*worker.Config)
+	// sharing is the flag by which Java workers are let into the lease table.
+	sharing() string
 	// data is the form in which records hold their data.
 	data() form
 }
@@ -201,6 +203,8 @@ func (o *options) outcome(log *slog.Logger, why, err error) error {
 		log.Info("stopped in order", "why", why.Error())
 	case why != nil:
 		return errors.Join(why, err)
+	case errors.Is(err, core.ErrForeignWorker):
+		return fmt.Errorf("%w; %s lets it share the table", err, o.sharing())
 	}
 	return err
 }

@@ -23,7 +23,7 @@ import (
 // kinesisFlags are those of one or several Kinesis streams with leases in DynamoDB.
 type kinesisFlags struct {
 	reach.AWS
-	app                 string
+	app, table          string
 	streams             []string
 	several, glue, cbor bool
 	fanOut, orPoll      bool
@@ -73,7 +73,8 @@ func (*kinesisFlags) examples() string {
 func (k *kinesisFlags) flags(f *command.Flags) {
 	f.StringArrayVar(&k.streams, "stream", nil, "name of the stream, or its ARN, or account:name:creationEpoch (required); again for each further one")
 	f.BoolVar(&k.several, "several-streams", false, "the lease table is one of several streams, though one is named here")
-	f.StringVar(&k.app, "app", "", "application: workers of one application share the shards; its lease table has this name (required)")
+	f.StringVar(&k.app, "app", "", "application: workers of one application share the shards; its lease table has this name, but for --table (required)")
+	f.StringVar(&k.table, "table", "", "the lease table, where it is not called like the application")
 	f.BoolVar(&k.fanOut, "fan-out", false, "have the records pushed (enhanced fan-out) instead of polling for them")
 	f.StringVar(&k.consumer, "consumer", "", "with --fan-out, name or ARN of the stream's consumer; each application needs its own (default: the name of the application)")
 	f.BoolVar(&k.orPoll, "or-poll", false, "with --fan-out, poll where it cannot be had")
@@ -142,6 +143,8 @@ func (k *kinesisFlags) checkLayout() (err error) {
 	return nil
 }
 
+func (*kinesisFlags) sharing() string { return "--layout auto" }
+
 func (k *kinesisFlags) adjust(c *worker.Config) { c.NeverLead = k.neverLead }
 
 // connect calls no service but, where the SDK is set up so, the one that gives credentials.
@@ -152,6 +155,9 @@ func (k *kinesisFlags) connect(ctx context.Context, start core.Position, log *sl
 	}
 	source := append(k.Kinesis(), kinesis.Logger(log))
 	store := append(k.Dynamo(), dynamo.Logger(log), dynamo.Layout(k.layout), dynamo.SideTables(k.coordinator, k.metrics))
+	if k.table != "" {
+		store = append(store, dynamo.Table(k.table))
+	}
 	if k.leaderLease > 0 {
 		store = append(store, dynamo.LeaderLease(k.leaderLease))
 	}

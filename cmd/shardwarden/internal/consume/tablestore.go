@@ -78,6 +78,8 @@ func (t *tablestoreFlags) checkTables() error {
 	return nil
 }
 
+func (*tablestoreFlags) sharing() string { return "--with-java 20s" }
+
 func (*tablestoreFlags) adjust(*worker.Config) {}
 
 // connect calls nobody.

@@ -239,7 +239,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 					r.Workers[i].Silence, r.Leases[i].Silence = mute, mute
 				}
 			})
-		}, "owners", Warn, "no worker was seen to live", nil},
+		}, "owners", Warn, "no worker was seen to live for 20 s; leases are of go-1, java-1", nil},
 
 		{"shard without lease", func(f *Facts) { both(f, func(r *leasetable.Report) { r.Leases = r.Leases[:1] }) }, "shards", Fail, "1 parts of the stream have no lease, so nobody reads them: shard-2", nil},
 	} {

@@ -158,7 +158,7 @@ func checkOwners(f *Facts) []Finding {
 			living++
 		}
 	}
-	var free, dead []string
+	var free, dead, owners []string
 	for _, l := range f.Report.Leases {
 		was, err := f.Before.Find(l.Name())
 		switch {
@@ -168,12 +168,19 @@ func checkOwners(f *Facts) []Finding {
 		case l.Owner != "" && l.Silence != nil && l.Silence.AtLeast && l.Silence.Seconds > 1.5*f.LeaseDuration.Seconds():
 			dead = append(dead, l.Name())
 		}
+		if l.Owner != "" && !slices.Contains(owners, l.Owner) {
+			owners = append(owners, l.Owner)
+		}
 	}
 	if living == 0 {
 		if len(f.Report.Leases) == 0 {
 			return nil
 		}
-		return one(Warn, fmt.Sprintf("no worker was seen to live for %.0f s", f.Report.Watched), "that is right where none is started")
+		what := fmt.Sprintf("no worker was seen to live for %.0f s", f.Report.Watched)
+		if len(owners) > 0 {
+			what += "; leases are of " + some(owners)
+		}
+		return one(Warn, what, "that is right where none is started; one without leases shows itself each 30 s at most: watch longer (--observe 1m)")
 	}
 	var out []Finding
 	if len(free) > 0 {

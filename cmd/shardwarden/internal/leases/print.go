@@ -104,7 +104,7 @@ func (p *page) fleet(r *leasetable.Report) {
 	if r.Stream != "" {
 		of = " of stream " + r.Stream
 	}
-	p.line("table %s (%s)%s: %d leases, %d held, %d free, %d ended; watched for %s", r.Table, r.Service, of, len(r.Leases), held, free, ended, short(r.Watched))
+	p.line("table %s (%s)%s: %d leases, %d held, %d free, %d ended; %s", r.Table, r.Service, of, len(r.Leases), held, free, ended, watched(r.Watched))
 	k := r.KCL
 	if k == nil {
 		return
@@ -149,9 +149,16 @@ func because(why string) string {
 	return ": " + why
 }
 
+func watched(seconds float64) string {
+	if seconds == 0 {
+		return "read once"
+	}
+	return "watched for " + short(seconds)
+}
+
 func renewed(s *leasetable.Silence) string {
 	switch {
-	case s == nil:
+	case s == nil, s.AtLeast && s.Seconds == 0:
 		return "not watched"
 	case s.AtLeast:
 		return "no renewal seen in " + short(s.Seconds)

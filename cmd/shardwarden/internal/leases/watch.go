@@ -28,6 +28,7 @@ type watching struct {
 	every, silent           time.Duration
 	once, checkpoints, json bool
 	lag                     bool
+	quiet                   map[string]bool // workers that were said to be silent
 }
 
 func watch(ctx context.Context, args []string, std streams) error {
@@ -200,20 +201,29 @@ func (o *watching) workerChanges(say func(string, ...any), before, now *leasetab
 		}
 		return w.Silence != nil && w.Silence.Seconds >= patience.Seconds()
 	}
+	if o.quiet == nil {
+		o.quiet = map[string]bool{}
+	}
 	for _, w := range now.Workers {
 		old, known := was[w.ID]
 		delete(was, w.ID)
+		quiet := o.quiet[w.ID] || mute(old)
 		switch {
 		case !known:
 			say("worker %s is new", w.ID)
-		case mute(w) && !mute(old):
-			say("worker %s is silent for %s", w.ID, short(w.Silence.Seconds))
-		case mute(old) && !mute(w):
+		case mute(w):
+			if !quiet {
+				say("worker %s is silent for %s", w.ID, short(w.Silence.Seconds))
+			}
+			o.quiet[w.ID] = true
+		case quiet && w.Silence != nil && old.Silence != nil && w.Silence.Seconds < old.Silence.Seconds: // one whose leases were taken is given more time, and is no more alive for that
 			say("worker %s shows signs of life again", w.ID)
+			delete(o.quiet, w.ID)
 		}
 	}
 	for _, w := range before.Workers {
 		if _, gone := was[w.ID]; gone {
+			delete(o.quiet, w.ID)
 			say("worker %s is gone", w.ID)
 		}
 	}

@@ -68,6 +68,34 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// A worker that is silent is said to be so once, though others take its leases and an idle worker is given more time; and it is alive only by a sign of life.
+func TestSilentWorkerStaysSilent(t *testing.T) {
+	t.Parallel()
+	o := watching{silent: 15 * time.Second}
+	var before leasetable.Report
+	for _, tt := range []struct {
+		seconds float64
+		leases  int
+		want    []string
+	}{
+		{1, 2, []string{"worker w is new"}},
+		{14, 2, nil},
+		{16, 2, []string{"worker w is silent for 16s"}},
+		{18, 0, nil},
+		{59, 0, nil},
+		{61, 0, nil},
+		{63, 0, nil},
+		{1, 0, []string{"worker w shows signs of life again"}},
+		{62, 0, []string{"worker w is silent for 1m2s"}},
+	} {
+		now := leasetable.Report{Workers: []leasetable.Worker{{ID: "w", Leases: tt.leases, Silence: &leasetable.Silence{Seconds: tt.seconds}}}}
+		if got := o.changes(&before, &now); !slices.Equal(got, tt.want) {
+			t.Errorf("after %v s with %d leases: %q, want %q", tt.seconds, tt.leases, got, tt.want)
+		}
+		before = now
+	}
+}
+
 // scripted is a lease table whose readings are given.
 type scripted struct {
 	core.LeaseStore
