@@ -46,7 +46,7 @@ func TestChecklistNamesWhatIsThere(t *testing.T) {
 		scenarioNames = append(scenarioNames, s.name)
 	}
 	named := 0
-	for _, line := range strings.Split(string(doc), "\n") {
+	for line := range strings.SplitSeq(string(doc), "\n") {
 		_, ours, ok := strings.Cut(strings.TrimPrefix(line, "|"), "|")
 		if !ok {
 			continue

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -222,9 +223,7 @@ func (rec *rowRecorder) counted(worker string) map[string]int {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	out := map[string]int{}
-	for k, v := range rec.calls[worker] {
-		out[k] = v
-	}
+	maps.Copy(out, rec.calls[worker])
 	return out
 }
 

@@ -1,6 +1,7 @@
 package cpuload
 
 import (
+	"maps"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
@@ -69,9 +70,7 @@ func TestAverage(t *testing.T) {
 					t.Errorf("%v%% with nothing to compare", v)
 				}
 				time.Sleep(10 * time.Second)
-				for name, file := range files(c.after) {
-					f[name] = file
-				}
+				maps.Copy(f, files(c.after))
 				v, ok := m.Average()
 				if v < c.percent-0.001 || v > c.percent+0.001 || ok != c.ok {
 					t.Errorf("%v%% %v, want %v%% %v", v, ok, c.percent, c.ok)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -152,17 +153,18 @@ func (w *Worker) create(ctx context.Context, l lease) error {
 
 // ownersAsSeen is the condition of assign and evict: the row exists, and its owners are as seen.
 func ownersAsSeen(seen *lease, values item) string {
-	condition := "leaseKey = :k"
+	var condition strings.Builder
+	condition.WriteString("leaseKey = :k")
 	values[":k"] = str(seen.key)
 	for _, a := range []struct{ name, ref, value string }{{"leaseOwner", ":o", seen.owner}, {"checkpointOwner", ":co", seen.checkpointOwner}} {
 		if a.value == "" {
-			condition += " AND attribute_not_exists(" + a.name + ")"
+			condition.WriteString(" AND attribute_not_exists(" + a.name + ")")
 		} else {
-			condition += " AND " + a.name + " = " + a.ref
+			condition.WriteString(" AND " + a.name + " = " + a.ref)
 			values[a.ref] = str(a.value)
 		}
 	}
-	return condition
+	return condition.String()
 }
 
 // assign makes to the owner, or completes a hand-over. false: the row is no longer as seen.

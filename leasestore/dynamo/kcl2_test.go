@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -163,10 +164,8 @@ func TestMeaningOfRowsChangesWithTheRules(t *testing.T) {
 
 func hasAny(row string, attrs ...string) bool {
 	for _, have := range attrsOf(row) {
-		for _, a := range attrs {
-			if have == a {
-				return true
-			}
+		if slices.Contains(attrs, have) {
+			return true
 		}
 	}
 	return false

@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -29,12 +30,8 @@ func newMarks() marks { return marks{rows: coordinatorRows{}, unrun: map[string]
 
 func (m *marks) merge(o marks) {
 	m.untyped, m.typed, m.java, m.taken = m.untyped || o.untyped, m.typed || o.typed, m.java || o.java, m.taken || o.taken
-	for k, row := range o.rows {
-		m.rows[k] = row
-	}
-	for k, u := range o.unrun {
-		m.unrun[k] = u
-	}
+	maps.Copy(m.rows, o.rows)
+	maps.Copy(m.unrun, o.unrun)
 }
 
 // since compares with what the reading before this one found.

@@ -155,7 +155,7 @@ func TestAverages(t *testing.T) {
 			announce() // in between, as a worker without leases does
 			time.Sleep(15 * time.Second)
 			used += i
-			machine["proc/stat"] = &fstest.MapFile{Data: []byte(fmt.Sprintf("cpu %d 0 0 %d 0", used, 100*(i+1)-used))}
+			machine["proc/stat"] = &fstest.MapFile{Data: fmt.Appendf(nil, "cpu %d 0 0 %d 0", used, 100*(i+1)-used)}
 			announce()
 		}
 		row := srv.row(t, "go")

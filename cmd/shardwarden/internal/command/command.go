@@ -88,11 +88,12 @@ func NewFlags(name, text, examples string, stdout io.Writer) *Flags {
 	set.SetOutput(stdout)
 	f := &Flags{FlagSet: set, name: name}
 	set.Usage = func() {
-		usage := name
+		var usage strings.Builder
+		usage.WriteString(name)
 		for _, o := range f.operands {
-			usage += " " + o.name
+			usage.WriteString(" " + o.name)
 		}
-		fmt.Fprintf(stdout, "%s\n\nUsage: %s [flags]\n\n%s", strings.TrimSpace(text), usage, set.FlagUsagesWrapped(110))
+		fmt.Fprintf(stdout, "%s\n\nUsage: %s [flags]\n\n%s", strings.TrimSpace(text), usage.String(), set.FlagUsagesWrapped(110))
 		if examples != "" {
 			fmt.Fprintf(stdout, "\nExamples:\n%s\n", strings.TrimRight(examples, "\n"))
 		}

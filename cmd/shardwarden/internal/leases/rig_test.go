@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -117,9 +118,7 @@ func lease(shard, owner string, counter int, checkpoint string, more ...map[stri
 		row["leaseOwner"] = s(owner)
 	}
 	for _, m := range more {
-		for k, v := range m {
-			row[k] = v
-		}
+		maps.Copy(row, m)
 	}
 	return row
 }
