@@ -53,8 +53,8 @@ fuzz-smoke: ## each fuzz target for FUZZTIME seconds (6), at most 4 minutes toge
 model: ## check the protocol models with Spin: the quick ones, or MODEL=PATTERN (MODEL=. for all)
 	docs/model/run.sh '$(MODEL)'
 
-interop-smoke: ## 2,000 records on emulators others wrote, one split, one kill -9; boto3, Java and probe2 on ours
+interop-smoke: ## emulators others wrote; boto3, the Java KCL and probe2 on ours; fleets of Java workers and ours
 	$(GO) run ./interop smoke
 
-interop: ## the whole matrix on other people's emulators, or SCENARIO=name; adds to docs/interop.md
+interop: ## the whole matrix, with other people's emulators and clients (about 100 minutes), or SCENARIO=name; adds to docs/interop.md
 	$(GO) run ./interop run $(SCENARIO)
