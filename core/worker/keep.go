@@ -142,12 +142,14 @@ func (w *Worker) keep(ctx context.Context, st *stream) time.Duration {
 }
 
 // listerLocked reports whether this worker lists shards for all: the leader where there is one, whom workers of another library would
-// choose where they may be there, else the first of those present, by id.
+// choose of those present where they may be there, else the first of those present, by id.
 func (w *Worker) listerLocked() bool {
 	if f := w.foreigners; f != nil && f.Led {
 		return w.leadsLocked(time.Now())
 	} else if f != nil && f.Lister != nil {
-		if owners := w.table.ownersNamed(); len(owners) > 0 {
+		// Those that live: what has ended may name for ever a worker that is gone. To list where one of the others does, too, is no harm.
+		owners := slices.DeleteFunc(w.table.ownersNamed(), func(id core.WorkerID) bool { _, here := slices.BinarySearch(w.present, id); return !here })
+		if len(owners) > 0 {
 			return f.Lister(owners) == w.cfg.ID
 		}
 	}

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -182,5 +183,21 @@ func TestStuckHandOversAreSpread(t *testing.T) {
 		if n := f.count(worker.LeaseHandedOver, "a") + f.count(worker.LeaseHandedOver, "b"); n > 0 {
 			t.Errorf("%d leases were handed on again to be spread", n)
 		}
+	})
+}
+
+// A lease that has ended may name a worker that is gone for ever: it is not the one who lists, though those of another library may think so.
+func TestTheDeadDoNotList(t *testing.T) {
+	bubble(t, 2, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(&core.Foreigners{Regime: "kcl2", Steal: true, KeepFinished: true, Lister: func(owners []core.WorkerID) core.WorkerID { return owners[0] }})
+		ended := core.Lease{Key: core.LeaseKey{Stream: id(t, f), Shard: "ended"}, Owner: "a", Counter: 7, Checkpoint: core.AtShardEnd}
+		if _, err := f.table.Create(t.Context(), ended); err != nil {
+			t.Fatal(err)
+		}
+		f.start("b")
+		f.start("c")
+		f.await("its part is read", time.Minute, func() bool { return f.even(2, "b", "c") })
+		f.await("who lists", 20*time.Second, func() bool { return f.member("b").Status().Lister && !f.member("c").Status().Lister })
+		f.await("deleted", 20*time.Minute, func() bool { _, err := f.table.Get(t.Context(), ended.Key); return errors.Is(err, core.ErrNotFound) })
 	})
 }

@@ -60,6 +60,9 @@ const (
 // sideEvery is how often the coordinator's own table is asked, as Java's workers do while the rules may change (docs/reference/kcl.md 2.7).
 const sideEvery = time.Minute
 
+// sideWait bounds that: a reading of the leases does not wait for a coordinator's table that does not answer.
+const sideWait = 2 * time.Second
+
 // findCoordinator looks for the table of KCL 3.0 to 3.4. Not being allowed to is no reason not to start in a table of ours: the answer is then the
 // safe one. With Java workers the answer decides where rows go, so it must be known.
 func (s *Store) findCoordinator(ctx context.Context) error {
@@ -125,7 +128,9 @@ func (s *Store) askIfDue(ctx context.Context) {
 	if !due {
 		return
 	}
-	if err := s.askCoordinator(ctx); ctx.Err() == nil {
+	askCtx, cancel := context.WithTimeout(ctx, sideWait)
+	defer cancel()
+	if err := s.askCoordinator(askCtx); ctx.Err() == nil {
 		s.complain("the KCL's coordinator can't be asked, and all stays as it is", err)
 	}
 }

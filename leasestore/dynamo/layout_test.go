@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -381,6 +382,36 @@ func TestCallsAside(t *testing.T) {
 		minute(s)
 		if got := minute(s); got != "2 6" && got != "2 5" {
 			t.Errorf("in three tables: %s calls, want 2 and 6", got)
+		}
+	})
+}
+
+// A coordinator's table that does not answer holds up no reading of the leases.
+func TestCoordinatorDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := false
+		srv := serve(t, emulator.Config{}, func(c aws.HTTPClient) aws.HTTPClient {
+			return client(func(r *http.Request) (*http.Response, error) {
+				if hang && strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".GetItem") {
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				}
+				return c.Do(r)
+			})
+		})
+		srv.external(true) // no network in a bubble
+		sideTables(t, srv)
+		s := srv.ready(t, dynamo.Layout(dynamo.Auto))
+		hang = true
+		time.Sleep(61 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, err := s.Look(ctx, stream); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("a reading took %v while the coordinator's table did not answer", took)
 		}
 	})
 }
