@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/shardwarden/shardwarden/core"
@@ -150,17 +151,35 @@ func (w *Worker) isForeignLocked(id core.WorkerID) bool {
 	return false
 }
 
-// deafLocked reports whether the owner of a lease does not hear that it is asked for it: it goes on renewing, and has had time to say no. Where
-// workers of another library take, that is one of them that has the id of a former worker of this library, whose run still stands in the row.
+// formerRunLocked reports whether the run in a row is known to be of another process than the one that announces itself as its owner: such as a worker of
+// another library under the id of a former worker of this one, whose run it leaves there.
+func (w *Worker) formerRunLocked(l *core.Lease) bool {
+	p := w.table.workers[l.Owner]
+	if p == nil {
+		return false
+	}
+	process, _, ours := strings.Cut(p.beat.text, ".") // as announce and newRun write them
+	return !ours || !strings.HasPrefix(l.Run, core.NewRun(l.Owner, process+"."))
+}
+
+// deafLocked reports whether the owner of a lease does not hear that it is asked for it, where workers of another library take: it goes on renewing,
+// and has had time to say no. That is one of them, under the id of a former worker of this library. Where workers announce themselves it must
+// be known to be.
 func (w *Worker) deafLocked(r *sighting, now time.Time) bool {
-	f := w.foreigners
-	return f != nil && f.Steal && !f.Led && r.lease.Next != core.Nobody && r.lease.Owner != w.cfg.ID && now.Sub(r.asking) >= w.deafAfter()
+	f, l := w.foreigners, &r.lease
+	if f == nil || !f.Steal || f.Led || l.Next == core.Nobody || l.Owner == w.cfg.ID || now.Sub(r.asking) < w.deafAfter() {
+		return false
+	}
+	return !w.announcedLocked() || w.formerRunLocked(l)
 }
 
 // deafAfter is well above the time in which a worker of this library hands over or declines.
 func (w *Worker) deafAfter() time.Duration {
 	return max(w.handOverDeadline(), 2*w.cfg.HandlerStopTimeout)
 }
+
+// announcedLocked reports whether workers are seen to announce themselves, as this one does.
+func (w *Worker) announcedLocked() bool { return w.table.workers[w.cfg.ID] != nil }
 
 // noteMeddler notes that a lease held here, and renewed in time, was written by somebody else in this worker's name. Once, that may be an operator's
 // rewind or the leader of another library that was mistaken. Again soon, a worker of another library has this worker's id: it writes no run, and

@@ -252,14 +252,10 @@ func (w *Worker) overdueLocked(t *todo, now time.Time) {
 	var lost []core.LeaseKey // who was to get them is gone
 	for _, r := range w.table.sorted() {
 		l := &r.lease
-		if r.wasFree || l.Next == core.Nobody || l.Ended() || l.Owner == w.cfg.ID || r.asking.IsZero() {
+		if r.wasFree || l.Next == core.Nobody || l.Ended() || l.Owner == w.cfg.ID || r.asking.IsZero() || now.Sub(r.asking) < w.handOverDeadline() {
 			continue
 		}
-		wait := w.handOverDeadline()
-		if l.Run != "" { // one of ours, or a run that a former worker of this id has left
-			wait = w.deafAfter()
-		}
-		if now.Sub(r.asking) < wait {
+		if l.Run != "" && !w.formerRunLocked(l) {
 			continue
 		}
 		overdue = append(overdue, l)

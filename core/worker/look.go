@@ -264,7 +264,7 @@ func (w *Worker) leftToMeLocked(r *sighting, now time.Time) bool {
 // older KCL may scan bears no rows of workers): what tells is this worker's own row.
 func (w *Worker) presenceSeenLocked() bool {
 	asks := w.foreigners != nil && !w.foreigners.Led && !w.foreigners.Steal // and announce nothing
-	return !asks && w.table.workers[w.cfg.ID] != nil
+	return !asks && w.announcedLocked()
 }
 
 // decideHeldLocked looks after what is held: what may begin, what stalls.
