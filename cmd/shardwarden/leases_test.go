@@ -23,7 +23,7 @@ func TestLeasesMigrate(t *testing.T) {
 		p.wantExit(0)
 		return stdout
 	}
-	for _, part := range []string{"shardId-000000000000 at ", "becomes 000000000000:orders:", "2 leases; nothing was changed", "--yes"} {
+	for _, part := range []string{"looking for 100ms whether anybody uses table billing\n", "shardId-000000000000 at ", "becomes 000000000000:orders:", "2 leases; nothing was changed", "--yes"} {
 		if out := migrate(); !strings.Contains(out, part) {
 			t.Errorf("stdout lacks %q: %s", part, out)
 		}

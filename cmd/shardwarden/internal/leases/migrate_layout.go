@@ -31,7 +31,13 @@ func (m *migrate) toLayout(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	plan, err := store.PlanMigration(ctx, target(m.to, found.Layout))
+	to := target(m.to, found.Layout)
+	if to == dynamo.KCL2 && found.Layout != to { // planning alone may take long
+		if _, err := fmt.Fprintf(std.out, "looking at table %s; where no worker may run, it is watched for half a minute\n", m.Name()); err != nil {
+			return err
+		}
+	}
+	plan, err := store.PlanMigration(ctx, to)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,9 @@ func (m *migrate) toSeveralStreams(ctx context.Context, stdout io.Writer) error 
 	if err != nil {
 		return err
 	}
+	if _, err := fmt.Fprintf(stdout, "looking for %v whether anybody uses table %s\n", m.watch, m.Name()); err != nil {
+		return err
+	}
 	plan, err := store.PlanSeveralStreams(ctx, info.ID, m.watch)
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ func TestMigrateLayout(t *testing.T) {
 	}
 	wantParts(t, c.must("migrate --to kcl3 --app app --yes"), "done: set row Migration3.0")
 	wantParts(t, c.must("list --app app --observe 0"), "client version CLIENT_VERSION_UPGRADE_FROM_2X", "index of owners: ACTIVE", "side table app-CoordinatorState: ACTIVE")
+	wantParts(t, c.must("migrate --to kcl2 --app app"), "looking at table app; where no worker may run, it is watched", "table app is kcl3-tables; it is to become kcl2")
 	if _, err := c.run("migrate --to kcl3 --app app --yes"); err == nil || !strings.Contains(err.Error(), "has no row of the last minute") {
 		t.Errorf("the second stage before workers followed: %v", err)
 	}
