@@ -216,8 +216,12 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		{"Java's leases last longer", func(f *Facts) { f.Renewals["java-1"] = newRenewal(false, 10*time.Second, 0) }, "lease duration", Fail, "(failoverTimeMillis) of about 30s; --lease-duration is 10s", nil},
 		{"Java's leases are shorter", func(f *Facts) { f.Renewals["java-1"] = newRenewal(false, time.Second, 0) }, "lease duration", Fail, "of about 3s", nil},
 		{"ours last longer", func(f *Facts) { f.Renewals["go-1"] = newRenewal(true, 12*time.Second, 0) }, "lease duration", Warn, "(LeaseDuration) of about 30s", nil},
-		{"ours last longer, and store checkpoints", func(f *Facts) { f.Renewals = map[string]Renewal{"go-1": {Ours: true, Lease: 30 * time.Second, AtLeast: true}} }, "lease duration", Warn, "(LeaseDuration) of about 30s", nil},
-		{"ours are shorter, or store checkpoints by hand", func(f *Facts) { f.Renewals = map[string]Renewal{"go-1": {Ours: true, Lease: 3 * time.Second, AtLeast: true}} }, "lease duration", Warn, "by hand, each moves the counter as a renewal does: look again at a quieter time. Else give all", nil},
+		{"ours last longer, and store checkpoints", func(f *Facts) {
+			f.Renewals = map[string]Renewal{"go-1": {Ours: true, Lease: 30 * time.Second, AtLeast: true}}
+		}, "lease duration", Warn, "(LeaseDuration) of about 30s", nil},
+		{"ours are shorter, or store checkpoints by hand", func(f *Facts) {
+			f.Renewals = map[string]Renewal{"go-1": {Ours: true, Lease: 3 * time.Second, AtLeast: true}}
+		}, "lease duration", Warn, "by hand, each moves the counter as a renewal does: look again at a quieter time. Else give all", nil},
 		{"pace not seen", func(f *Facts) { f.Renewals = nil }, "lease duration", Warn, "watch longer", nil},
 
 		{"hand-over stuck", func(f *Facts) {
