@@ -213,3 +213,41 @@ func TestTheDeadDoNotList(t *testing.T) {
 		f.await("deleted", 20*time.Minute, func() bool { _, err := f.table.Get(t.Context(), ended.Key); return errors.Is(err, core.ErrNotFound) })
 	})
 }
+
+// A lease that this worker gave away is deleted and made anew, with a counter from the beginning, and given to it again: it is another lease.
+func TestAdoptsALeaseThatWasMadeAnew(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"seen to be gone": 5 * time.Second, "between two looks": 0} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(c *worker.Config) { c.NeverLead = true }, func(t *testing.T, f *fleet) {
+				f.table.Share(led)
+				key := core.LeaseKey{Stream: id(t, f), Shard: f.open()[0]}
+				l := core.Lease{Key: key, Owner: "a", Counter: 50, Checkpoint: core.FromHorizon, Ready: true}
+				if _, err := f.table.Create(t.Context(), l); err != nil {
+					t.Fatal(err)
+				}
+				f.start("a")
+				f.await("accepted", 5*time.Second, func() bool { return f.count(worker.LeaseAccepted, "a") == 1 })
+				if err := f.table.Announce(t.Context(), core.WorkerInfo{ID: "b", Beat: "1"}); err != nil {
+					t.Fatal(err)
+				}
+				seen, _ := f.shard(key.Shard)
+				write := core.AskFor("b")
+				if _, err := f.table.Update(t.Context(), seen, write.Same, write.Set); err != nil {
+					t.Fatal(err)
+				}
+				f.await("handed over", 8*time.Second, func() bool { return f.count(worker.LeaseHandedOver, "a") == 1 })
+				if err := f.table.Delete(t.Context(), core.Lease{Key: key}, 0); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(pause)
+				l.Counter = 1
+				if _, err := f.table.Create(t.Context(), l); err != nil {
+					t.Fatal(err)
+				}
+				f.await("accepted again", 10*time.Second, func() bool { return f.count(worker.LeaseAccepted, "a") == 2 })
+				f.put(10, 2)
+				f.await("delivered", 10*time.Second, f.allDelivered)
+			})
+		})
+	}
+}

@@ -179,6 +179,7 @@ func (w *Worker) decideLocked(now time.Time) todo {
 	var t todo
 	me := w.cfg.ID
 	foreign := false
+	w.forgetGivenLocked()
 	for _, r := range w.table.sorted() {
 		if free := r.held == nil && !w.leftToMeLocked(r, now) && r.free(now, w.limits); free != r.wasFree {
 			r.wasFree, w.table.changed = free, true
@@ -250,6 +251,15 @@ func (w *Worker) decideLocked(now time.Time) todo {
 		w.planLocked(&t, now, present)
 	}
 	return t
+}
+
+// forgetGivenLocked forgets under which counter leases were given away that were deleted since: made anew they count from the beginning.
+func (w *Worker) forgetGivenLocked() {
+	for k := range w.given {
+		if r := w.table.rows[k]; r == nil && w.table.bad[k] == nil || r != nil && r.anew {
+			delete(w.given, k)
+		}
+	}
 }
 
 // leftToMeLocked reports whether a row of a led table names this worker by a run of a former process of the same id, which is dead. Its leader may

@@ -94,6 +94,8 @@ type sighting struct {
 	ended, freeSince, gaveUpOn time.Time
 	// mark is the number of the reading that last showed the row; behind counts readings that showed an older one.
 	mark, behind int
+	// anew: at the last reading it was found to be a row that was deleted and made anew.
+	anew bool
 }
 
 // cool is when the lease may be asked for: not just after I did, and not when it has gone to and fro within the cool-down (rule 5 of the design:
@@ -184,11 +186,12 @@ func (t *table) see(r *sighting, l *core.Lease, end time.Time, evidence evidence
 		t.byKey, t.changed = nil, true
 	} else if l.Counter < r.lease.Counter && r.behind == 0 {
 		// Most likely a reading that began before a write of ours. Twice in a row, it is a row that was deleted and made anew.
-		r.behind, r.mark = 1, t.looks
+		r.behind, r.mark, r.anew = 1, t.looks, false
 		return r
 	}
 	r.behind = 0
 	was := &r.lease
+	r.anew = l.Counter < was.Counter
 	since := r.life.since
 	moved := r.life.see(evidence.beat(l), end)
 	if l.Owner != was.Owner && l.Owner != core.Nobody && was.Owner != core.Nobody {

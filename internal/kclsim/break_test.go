@@ -1,8 +1,10 @@
 package kclsim
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +161,9 @@ func TestUnderTheSameIDsByChance(t *testing.T) {
 		for seed := *firstSeed; seed < *firstSeed+*seeds; seed++ {
 			t.Run(fmt.Sprintf("%s/seed=%d", v, seed), func(t *testing.T) {
 				w := Windows{Overlap: stolen.Overlap + 8*time.Second, Repeat: stolen.Repeat + 8*time.Second}
+				if v == V27 { // who is stolen from may begin a child after the thief has: TestByChance looks at that, where ids tell who is who
+					w = Windows{Overlap: time.Hour, Repeat: time.Hour}
+				}
 				within(t, v, 3, w, func(f *fleet) { f.underTheSameIDs(uint64(seed)) })
 			})
 		}
@@ -183,7 +188,14 @@ func (f *fleet) underTheSameIDs(seed uint64) {
 		}
 		f.happens("%s joins, Java %v", id, isJava)
 		if isJava {
-			f.joinJava(id, java...)
+			process := len(f.story) // numbers its sessions anew
+			f.joinJava(id, append(slices.Clone(java), func(s *Settings) {
+				do := s.Process
+				s.Process = func(ctx context.Context, d Delivery) bool {
+					d.Session = fmt.Sprint(process, " ", d.Session)
+					return do(ctx, d)
+				}
+			})...)
 		} else {
 			f.joinGo(id)
 		}
@@ -239,7 +251,7 @@ func (f *fleet) underTheSameIDs(seed uint64) {
 		case n == 5 && flips:
 			v := []string{cv2X, "CLIENT_VERSION_3X_WITH_ROLLBACK", cvUpgrade}[r.IntN(3)]
 			f.happens("cv is %s", v)
-			f.setVersion(v)
+			f.persist(func() error { return f.changeVersion(v) })
 		case n == 6 && !isJava:
 			d := time.Duration(r.IntN(25)) * time.Second // one that has just begun gives up after 30 s
 			f.happens("%s does not reach the table for %v", one, d)

@@ -34,6 +34,7 @@ const (
 	attrStartFor = "sw_startFor" // S, the checkpoint that attrStartAt belongs to
 	attrAsked    = "sw_asked"    // S, whom the owner is asked to hand the lease to; belongs to the leaseOwner it names
 	attrBeat     = "sw_beat"     // S, on worker rows: differs at each announcement (lut has seconds only)
+	attrBeatAt   = "sw_beat_at"  // N, the lut that it was written with: a Java worker of that id writes lut anew, and leaves the beat of the former one
 	attrLoad     = "sw_load"     // M of N, on worker rows: figures the KCL has no name for
 )
 

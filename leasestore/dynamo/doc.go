@@ -37,7 +37,8 @@
 // kinds (entityType other than LEASE, the rows of the KCL's coordinator, what has neither counter nor checkpoint) are skipped.
 //
 // A worker row stands beside the leases under the worker's id, in the format of the KCL (entityType WORKER_METRIC_STATS, lut, sts, opr, sup,
-// slu) with a beat of ours (sw_beat, S) and figures the KCL has no name for (sw_load, M). It is written only where no KCL older than 3.5 may
+// slu) with a beat of ours (sw_beat, S, and sw_beat_at, N, the lut that it belongs to) and figures the KCL has no name for (sw_load, M). It is
+// written only where no KCL older than 3.5 may
 // read the table, which any other kind of row would break: not where a lease row lacks entityType and no row of the KCL's own
 // coordinator shows that it is past that, not where the table <application>-CoordinatorState exists, and not where that can't be told. There
 // [Store.Announce] does nothing, and workers are counted by the leases they own.

@@ -47,7 +47,7 @@ func TestAnnounce(t *testing.T) {
 			t.Errorf("beats %v: two announcements look the same", beats)
 		}
 		now := fmt.Sprint(time.Now().Unix())
-		want := "entityType=S WORKER_METRIC_STATS leaseKey=S w1 lut=N " + now + " opr=M{C=L[N 100]} slu=N " + now + " sts=M{C=L[N 12.5]} sup=N 1 sw_beat=S b2 sw_load=M{goroutines=N 40}"
+		want := "entityType=S WORKER_METRIC_STATS leaseKey=S w1 lut=N " + now + " opr=M{C=L[N 100]} slu=N " + now + " sts=M{C=L[N 12.5]} sup=N 1 sw_beat=S b2 sw_beat_at=N " + now + " sw_load=M{goroutines=N 40}"
 		if row := srv.row(t, "w1"); row != want {
 			t.Errorf("row\n%s, want\n%s", row, want)
 		}

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
 	"github.com/shardwarden/shardwarden/core"
 	emulator "github.com/shardwarden/shardwarden/emulator/dynamodb"
 	"github.com/shardwarden/shardwarden/leasestore/dynamo"
@@ -95,6 +97,36 @@ func TestRoster(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A Java worker under the id of a former worker of ours writes its row in part, and leaves our beat there: it lives by its own.
+func TestRosterOfAnIDThatJavaTookOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := serve(t, emulator.Config{})
+		srv.external(true) // no network in a bubble
+		s := srv.ready(t, dynamo.Layout(dynamo.KCL3Single))
+		must(t, s.Announce(t.Context(), core.WorkerInfo{ID: "w", Beat: "p.1"}))
+		if w := workers(t, s)["w"]; w.Beat != "p.1" {
+			t.Errorf("ours is %+v", w)
+		}
+		beats := map[string]bool{}
+		for range 3 {
+			time.Sleep(30 * time.Second)
+			_, err := srv.sdk().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+				TableName: new(app), Key: item(t, `{"leaseKey":{"S":"w"}}`), UpdateExpression: new("SET lut = :t, sts = :e, opr = :e"),
+				ExpressionAttributeValues: item(t, fmt.Sprintf(`{":t":{"N":"%d"},":e":{"M":{}}}`, time.Now().Unix())),
+			})
+			must(t, err)
+			beats[workers(t, s)["w"].Beat] = true
+		}
+		if len(beats) != 3 || beats["p.1"] {
+			t.Errorf("Java's beats are %v, want one for each time it wrote", beats)
+		}
+		must(t, s.Announce(t.Context(), core.WorkerInfo{ID: "w", Beat: "q.1"}))
+		if w := workers(t, s)["w"]; w.Beat != "q.1" {
+			t.Errorf("ours again is %+v", w)
+		}
+	})
 }
 
 // A worker whose own clock is wrong sees the others all the same, at the latest when they renew.

@@ -32,7 +32,7 @@ func decodeWorker(row Attributes, keyAttr string) workerRow {
 		w.info.Beat = n
 		w.updated, _ = strconv.ParseInt(n, 10, 64)
 	}
-	if beat := plain(row[attrBeat]); beat != "" {
+	if beat := plain(row[attrBeat]); beat != "" && (row[attrBeatAt] == nil || numeral(row[attrBeatAt]) == numeral(row[attrUpdated])) {
 		w.info.Beat, w.ours = beat, true
 	}
 	stats, ranges := figures(row[attrStats]), figures(row[attrRanges])
@@ -164,6 +164,7 @@ func announcement(w core.WorkerInfo, now time.Time, cpu []float64, keyAttr strin
 	e.put(attrSupport, number(1))
 	e.put(attrSupportAt, seconds)
 	e.put(attrBeat, text(beat))
+	e.put(attrBeatAt, seconds)
 	if len(more) > 0 {
 		e.put(attrLoad, &types.AttributeValueMemberM{Value: more})
 	} else {
