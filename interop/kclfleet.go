@@ -215,7 +215,7 @@ func (f *kclFleet) javaArgs(worker, door string) []string {
 	args := []string{"--streams", strings.Join(streams, ","), "--app", app, "--worker", worker, "--kinesis", f.kinesisURL, "--dynamo", door, "--http1", "--records",
 		"--no-worker-metrics", "--handler-ms", ms(f.slow)}
 	if f.defaults {
-		return append(args, "--checkpoint-ms", "86400000")
+		return append(append(args, "--checkpoint-ms", "86400000"), f.flags...)
 	}
 	if f.programs {
 		// The program announces itself as often as the KCL does by default, and with what its processor does.
