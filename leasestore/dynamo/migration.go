@@ -2,12 +2,14 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/shardwarden/shardwarden/core"
@@ -158,7 +160,7 @@ func (p *planner) toTakers(ctx context.Context) error {
 // needsQuiet reports whether anything is left to do, which then takes a table that nobody uses.
 func (p *planner) needsQuiet(cv clientVersion) bool {
 	among := slices.ContainsFunc(p.v.Workers, func(w WorkerMetrics) bool { return w.Table == p.s.table })
-	return cv == version3 || len(p.v.found.rows) > 0 || among || p.v.standing.regime == kcl3
+	return cv == version3 || len(p.v.found.rows) > 0 || among || !p.aside() && p.v.Leases > p.v.Untyped || p.v.standing.regime == kcl3
 }
 
 // busy names the rows that change while it watches.
@@ -209,6 +211,9 @@ func (s *Store) everySign(ctx context.Context, v *view) (map[string]string, erro
 
 // clear takes from the leases what a KCL 2.x fails on, the word on the rules last. Beside them it may stay, and says what the rules are now.
 func (p *planner) clear(cv clientVersion) {
+	if n := p.v.Leases - p.v.Untyped; n > 0 {
+		p.step(fmt.Sprintf("take %s off %d leases: a table whose leases have none is known to be one of KCL 2.x", attrEntity, n), p.s.untypeLeases)
+	}
 	for _, w := range p.v.Workers {
 		if w.Table == p.s.table {
 			p.step(fmt.Sprintf("delete the row of worker %s, last written at %s", w.ID, w.Updated.Format(time.RFC3339)), func(ctx context.Context) error {
@@ -225,6 +230,30 @@ func (p *planner) clear(cv clientVersion) {
 	if p.aside() && cv != version2 {
 		p.setVersion(version2, "for workers of KCL 3.x and of ours that come back")
 	}
+}
+
+// untypeLeases makes leases of KCL 3.5 ones of KCL 2.x, which differ in this alone.
+func (s *Store) untypeLeases(ctx context.Context) error {
+	rows, err := s.scanTable(ctx, s.table)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if kindOf(row) != isLease || row[attrEntity] == nil {
+			continue
+		}
+		e := newExpression()
+		e.requireEqual(attrEntity, text(entityLease))
+		e.drop(attrEntity)
+		_, err := call(ctx, s, once("UpdateItem"), s.client.UpdateItem, &dynamodb.UpdateItemInput{
+			TableName: &s.table, Key: Attributes{attrKey: row[attrKey]}, ConditionExpression: e.condition(), UpdateExpression: e.update(),
+			ExpressionAttributeNames: e.attributeNames(), ExpressionAttributeValues: e.placeholders(),
+		})
+		if err != nil && !errors.Is(err, core.ErrConflict) { // gone, or done
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *planner) dropIndex() {

@@ -187,7 +187,11 @@ func TestMigrateSingleTableToTakers(t *testing.T) {
 			t.Errorf("in use: steps %v, refused %v, next %q", texts(m), m.Refused, m.Next)
 		}
 		stop()
-		f.run(dynamo.KCL2, "row of worker java", "delete row Leader", "delete row Migration3.0")
+		f.run(dynamo.KCL2, "entityType off 2 leases", "row of worker java", "delete row Leader", "delete row Migration3.0")
+		f.regime("kcl2") // told by the leases: nothing else says so
+		if strings.Contains(f.all(), "entityType") {
+			t.Errorf("a lease has an entityType still:\n%s", f.all())
+		}
 		if n := f.size(); n != 2 {
 			t.Errorf("%d rows, want the leases:\n%s", n, f.all())
 		}
@@ -204,7 +208,7 @@ func TestMigrateToTakersWhileInUse(t *testing.T) {
 		stop := f.busy()
 		f.refused(dynamo.KCL2, version3, "stop every worker", "busy")
 		stop()
-		f.run(dynamo.KCL2, "delete row Migration3.0")
+		f.run(dynamo.KCL2, "entityType off 2 leases", "delete row Migration3.0")
 	})
 	inBubble(t, func(t *testing.T, f *fleet) {
 		f.put(t, untypedLease)
@@ -217,7 +221,7 @@ func TestMigrateToTakersWhileInUse(t *testing.T) {
 		stop := f.busy()
 		f.refused(dynamo.KCL2, "older than 3.5", "layout kcl2", "busy")
 		stop()
-		f.run(dynamo.KCL2, "row of worker go")
+		f.run(dynamo.KCL2, "entityType off 1 leases", "row of worker go")
 	})
 }
 
