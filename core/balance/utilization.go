@@ -99,6 +99,12 @@ func newUtilization(f *fleet, rule Utilization) *utilization {
 			u.busy[l.holder].throughput += l.weight
 		}
 	}
+	// Figures that only some have compare nobody with the others: where one has none, all are compared by throughput too. By the KCL's rule such a
+	// worker stays without leases beside busy ones that have figures.
+	mixed := false
+	for i := range f.workers {
+		mixed = mixed || len(rule.Usage[f.workers[i].id]) == 0
+	}
 	sum, count := map[string]float64{}, map[string]float64{}
 	for i := range u.busy {
 		b := &u.busy[i]
@@ -106,7 +112,7 @@ func newUtilization(f *fleet, rule Utilization) *utilization {
 			v.Limit = cmp.Or(v.Limit, 100)
 			b.usage[name] = v
 		}
-		if len(b.usage) == 0 {
+		if mixed {
 			v := Usage{Limit: 100}
 			switch {
 			case u.target > 0:

@@ -60,6 +60,7 @@ func TestUtilization(t *testing.T) {
 		{"the figure that asks for more", busyFleet(map[core.WorkerID][]float64{"A": ten, "B": ten}), Utilization{Balance: true, Usage: map[core.WorkerID]map[string]Usage{
 			"A": {"cpu": {50, 100}, "memory": {10, 100}}, "B": {"cpu": {40, 100}, "memory": {90, 100}},
 		}}, 0, ""}, // memory wants to move from B, and A has more CPU than the average already
+		{"one without figures beside one that has some", busyFleet(map[core.WorkerID][]float64{"A": ten, "B": nil}), Utilization{Balance: true, Usage: cpu(map[core.WorkerID]float64{"A": 50})}, 2, "B"},
 		{"nothing known of any lease", busyFleet(map[core.WorkerID][]float64{"A": {-1, -1, -1, -1}, "B": nil}), Utilization{Balance: true}, 1, "B"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
