@@ -49,15 +49,9 @@ var faults = []fault{
 		{"core/worker/worker.go", `c.LeaseDuration - c.StopMargin,`, `c.LeaseDuration,`},
 	}},
 	{"expiry counted from the start of the read", "1: from its end", 10, []edit{
-		{"core/worker/look.go", `	callCtx, cancel := context.WithTimeoutCause(ctx, max(w.cfg.LeaseDuration, time.Second), core.ErrUnavailable)`,
-			`	end := time.Now()
-	callCtx, cancel := context.WithTimeoutCause(ctx, max(w.cfg.LeaseDuration, time.Second), core.ErrUnavailable)`},
-		{"core/worker/look.go", `	cancel()
-	end := time.Now()
-	if err != nil {
-		return w.lookFailed(ctx, err)`, `	cancel()
-	if err != nil {
-		return w.lookFailed(ctx, err)`},
+		{"core/worker/look.go", `	sight, err := w.see(ctx, ids)
+	end := time.Now()`, `	end := time.Now()
+	sight, err := w.see(ctx, ids)`},
 	}},
 	{"a lost answer is credited to the re-read", "2: to the start of the oldest attempt", 25, []edit{
 		{"core/worker/holding.go", `			h.goodAt = h.oldest //`, `			h.goodAt = time.Now() //`},
@@ -68,10 +62,16 @@ var faults = []fault{
 		}`, `		h.oldest = start`},
 	}},
 	{"take not conditional on the counter", "core/doc.go: Take", 5, []edit{
-		{"core/writes.go", `	return Write{SameCounter | NotEnded, s}`, `	return Write{NotEnded, s}`},
+		{"core/writes.go", `	if seen.Owner != me {
+		s.Switches = SwitchAdd
+	}
+	return Write{SameCounter | NotEnded, s}`, `	if seen.Owner != me {
+		s.Switches = SwitchAdd
+	}
+	return Write{NotEnded, s}`},
 	}},
 	{"ask without a condition", "core/doc.go: Ask", 25, []edit{
-		{"core/writes.go", `	return Write{SameOwner | SameNext | NotEnded, Set{Next: new(me)}}`, `	return Write{NotEnded, Set{Next: new(me)}}`},
+		{"core/writes.go", `func Ask(me WorkerID) Write { return AskFor(me) }`, `func Ask(me WorkerID) Write { return Write{NotEnded, Set{Next: new(me)}} }`},
 	}},
 	{"a lease that was given is read before it is accepted", "4", 5, []edit{
 		{"core/worker/look.go", `	write := core.Accept(run, ready)
