@@ -177,7 +177,7 @@ var faults = []fault{
 	{"hand-over without a condition", "core/doc.go: HandOver", 10, []edit{
 		{"core/writes.go", `	return Write{SameCounter | SameNext, Set{Bump: true, Owner: new(to)`, `	return Write{0, Set{Bump: true, Owner: new(to)`},
 	}},
-	{"release without a condition", "core/doc.go: Release", 10, []edit{
+	{"release without a condition", "core/doc.go: Release", 30, []edit{
 		{"core/writes.go", `	return Write{SameCounter, Set{Bump: true, Owner: new(Nobody)`, `	return Write{0, Set{Bump: true, Owner: new(Nobody)`},
 	}},
 	{"decline leaves the counter", "8: declining bumps it", 10, []edit{
