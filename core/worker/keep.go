@@ -14,8 +14,8 @@ import (
 	"github.com/shardwarden/shardwarden/core/lineage"
 )
 
-// keepLoop keeps the set of leases right: it lists shards, creates what is missing, audits and cleans up. One worker does this for all, the
-// first of those present by id, so that listing costs one call a minute and stream; each of these steps may be done twice without harm. Each stream
+// keepLoop keeps the set of leases right: it lists shards, creates what is missing, audits and cleans up. One worker does this for all
+// (see listerLocked), so that listing costs one call a minute and stream; each of these steps may be done twice without harm. Each stream
 // has a keeper of its own: one that is throttled or does not answer keeps no other waiting.
 func (w *Worker) keepLoop(ctx context.Context) {
 	var keepers sync.WaitGroup

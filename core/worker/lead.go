@@ -30,19 +30,21 @@ func (w *Worker) leadsLocked(now time.Time) bool {
 
 // strive keeps the leader's lock, or takes it where nobody holds it or its holder is dead.
 func (w *Worker) strive(ctx context.Context) {
+	now := time.Now()
 	w.mu.Lock()
 	led := w.foreigners != nil && w.foreigners.Led && w.lock != nil
 	l := w.lead
-	if l.mine && (!led || !w.leadsLocked(time.Now())) {
+	late := l.mine && !w.leadsLocked(now)
+	if l.mine && (!led || late) {
 		w.lead = lead{}
 	}
 	w.mu.Unlock()
-	switch now := time.Now(); {
+	switch {
 	case !led:
 		if l.mine {
 			w.giveLeadBack(ctx, l.lock, errors.New("the table is led no more"))
 		}
-	case l.mine && now.Sub(l.goodAt) >= l.lock.Duration*3/4:
+	case late:
 		w.emit(Event{Kind: LeadLost, Err: fmt.Errorf("the lock could not be renewed in time: %w", core.ErrUnavailable)})
 		w.look()
 	case now.Before(l.next):
@@ -105,16 +107,13 @@ func (w *Worker) writeLead(ctx context.Context, seen core.Lock, from core.Worker
 	switch {
 	case err == nil && !was:
 		w.emit(Event{Kind: LeadTaken, Other: from})
-		w.keepSoon()
+		poke(w.keepNow) // whoever leads lists shards
 	case errors.Is(err, core.ErrConflict) && was:
 		w.emit(Event{Kind: LeadLost, Err: err})
 	case err != nil && !errors.Is(err, core.ErrConflict):
 		w.storeError("write the leader's lock", core.LeaseKey{}, err)
 	}
 }
-
-// keepSoon wakes the keepers: whoever leads lists shards.
-func (w *Worker) keepSoon() { poke(w.keepNow) }
 
 // resign gives the lead back at a stop, so that another has it at once.
 func (w *Worker) resign(ctx context.Context) {
@@ -142,13 +141,12 @@ const leadFails = 3
 func (w *Worker) lookFailedAsLeader(ctx context.Context, n int, err error) {
 	w.mu.Lock()
 	l := w.lead
-	if give := l.mine && n >= leadFails; give {
+	give := l.mine && n >= leadFails
+	if give {
 		w.lead = lead{next: time.Now().Add(l.lock.Duration)}
-	} else {
-		l.mine = false
 	}
 	w.mu.Unlock()
-	if l.mine {
+	if give {
 		w.giveLeadBack(ctx, l.lock, fmt.Errorf("%d readings of the table in a row failed: %w", n, err))
 	}
 }

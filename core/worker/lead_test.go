@@ -198,6 +198,24 @@ func TestTwoLeaders(t *testing.T) {
 	})
 }
 
+// A leader that can't renew its lock stops to lead before another may take it, though it reads the table and its leases are well.
+func TestLeaderThatCannotRenewTheLock(t *testing.T) {
+	bubble(t, 4, nil, func(t *testing.T, f *fleet) {
+		f.table.Share(led)
+		f.start("a")
+		f.start("b")
+		f.await("even", time.Minute, func() bool { return f.even(4, "a", "b") })
+		first := f.leader()
+		other := others(first, "a", "b")[0]
+		f.member(first).store.Break(store.Fault{Ops: []store.Op{store.Lead, store.Leader, store.Resign}})
+		f.await("it knows", 30*time.Second, func() bool { return f.count(worker.LeadLost, first) == 1 && !f.member(first).Status().Lister })
+		if f.leader() != first {
+			t.Errorf("%s has the lock already: two led", f.leader())
+		}
+		f.await("another leads", 30*time.Second, func() bool { return f.leader() == other })
+	})
+}
+
 // A leader that can't read the table gives the lead up.
 func TestBlindLeader(t *testing.T) {
 	bubble(t, 4, nil, func(t *testing.T, f *fleet) {

@@ -8,7 +8,8 @@
 // # How it works
 //
 // Some loops, none of which waits for another. The look loop reads the lease table, plans, takes, asks and adopts (look.go; what was
-// seen is in table.go). The renewer writes each held lease's sign of life, and with it the checkpoint (renew.go; every write of a held lease
+// seen is in table.go; in a table that one worker leads, who that is and what it gives to others is in lead.go; by whose rules a table is
+// shared with workers of another library is in foreign.go). The renewer writes each held lease's sign of life, and with it the checkpoint (renew.go; every write of a held lease
 // is in holding.go). The keepers list shards, create and delete leases, for all workers (keep.go). The catalog says which streams there are
 // (catalog.go, former.go). And each held shard has a consumer: one
 // goroutine that reads ahead (read.go, window.go) and one that runs user code (consume.go, deliver.go, pull.go, end.go).
