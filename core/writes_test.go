@@ -63,6 +63,8 @@ func TestWrites(t *testing.T) {
 		{"take", Take(&seen, "D", "D:9"), seen, Lease{Owner: "D", Counter: 8, Checkpoint: Position{Token: "5"}, Run: "D:9", Ready: true, Switches: 3}, []func(Lease) Lease{moved, ended}, []func(Lease) Lease{next}},
 		{"take again what was mine", Take(&seen, "A", "A:2"), seen, Lease{Owner: "A", Counter: 8, Checkpoint: Position{Token: "5"}, Run: "A:2", Ready: true, Switches: 2}, []func(Lease) Lease{moved}, nil},
 		{"ask", Ask("B"), seen, Lease{Owner: "A", Next: "B", Counter: 7, Checkpoint: Position{Token: "5"}, Run: "A:1", Switches: 2}, []func(Lease) Lease{owner, next, ended}, []func(Lease) Lease{moved}},
+		{"ask for another", AskFor("B"), seen, Lease{Owner: "A", Next: "B", Counter: 7, Checkpoint: Position{Token: "5"}, Run: "A:1", Switches: 2}, []func(Lease) Lease{owner, next, ended}, []func(Lease) Lease{moved}},
+		{"assign", Assign(&seen, "D"), seen, Lease{Owner: "D", Counter: 8, Checkpoint: Position{Token: "5"}, Switches: 3}, []func(Lease) Lease{moved, ended}, []func(Lease) Lease{next}},
 		{"decline", Decline(), asked, Lease{Owner: "A", Counter: 8, Checkpoint: Position{Token: "5"}, Run: "A:1", Switches: 2}, []func(Lease) Lease{moved, next}, nil},
 		{"take an ask back", Unask(), asked, Lease{Owner: "A", Counter: 7, Checkpoint: Position{Token: "5"}, Run: "A:1", Switches: 2}, []func(Lease) Lease{owner, next, ended}, []func(Lease) Lease{moved}},
 		{"hand over", HandOver("B"), asked, Lease{Owner: "B", Counter: 8, Checkpoint: Position{Token: "5"}, Switches: 3}, []func(Lease) Lease{moved, next}, nil},
