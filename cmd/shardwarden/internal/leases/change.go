@@ -47,6 +47,16 @@ func (a *act) look(ctx context.Context) (*leasetable.Report, *leasetable.Table, 
 	return t.Report(r, &seen), t, nil
 }
 
+// find looks, and finds the lease that the command is about.
+func (a *act) find(ctx context.Context) (*leasetable.Report, *leasetable.Table, *leasetable.Lease, error) {
+	r, t, err := a.look(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	l, err := r.Find(a.key)
+	return r, t, l, err
+}
+
 // confirm asks whether to go on. Where there is nobody to ask that is a misuse: nothing is changed by accident.
 func (a *act) confirm(std streams, question string) error {
 	if a.yes {

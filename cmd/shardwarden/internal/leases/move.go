@@ -35,11 +35,7 @@ func move(ctx context.Context, args []string, std streams) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	r, t, err := a.look(ctx)
-	if err != nil {
-		return err
-	}
-	l, err := r.Find(a.key)
+	r, t, l, err := a.find(ctx)
 	if err != nil {
 		return err
 	}
